@@ -1,0 +1,24 @@
+//! What prodigy knows, with no I/O.
+//!
+//! Everything here is a value or a function of values: the workflow, the
+//! templates and expressions, the policies, the events, and the job that the
+//! events fold into. The crate has no async runtime, no clock, and no file
+//! system; the engine hands those answers in as arguments.
+
+pub mod capture;
+pub mod diagnostic;
+pub mod duration;
+pub mod event;
+pub mod expr;
+pub mod failure;
+pub mod ids;
+pub mod job;
+pub mod mask;
+pub mod policy;
+pub mod template;
+pub mod vars;
+pub mod workflow;
+pub mod yaml;
+
+/// A moment, as written in the journal: RFC 3339, UTC.
+pub type Timestamp = jiff::Timestamp;

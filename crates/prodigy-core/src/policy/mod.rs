@@ -1,0 +1,5 @@
+//! What to do when things fail.
+
+mod backoff;
+
+pub use backoff::{Backoff, Retry};

@@ -1,0 +1,6 @@
+//! Workflow files: from text to a checked [`Workflow`].
+
+pub mod grammar;
+mod model;
+
+pub use model::*;

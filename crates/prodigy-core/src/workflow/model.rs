@@ -1,0 +1,601 @@
+//! A checked workflow: what the author meant, with no shorthand left.
+//!
+//! Old spellings, aliases and defaults end in `lower`. Behind it there is no
+//! `Option` that means "default", and every template and expression is parsed.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use crate::{
+    capture::{CaptureFormat, Stream},
+    diagnostic::Span,
+    expr::{Expr, SortBy},
+    policy::{Backoff, Retry},
+    template::{Script, Text},
+};
+
+/// A checked workflow file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workflow {
+    /// What the author calls it.
+    pub name: Option<String>,
+    /// The environment of every step, in the order written.
+    pub env: Vec<EnvVar>,
+    /// Files with more of the environment, relative to the workflow file.
+    pub env_files: Vec<String>,
+    /// Values that must never be seen.
+    pub secrets: Vec<Secret>,
+    /// Sets of environment variables chosen with `--profile`.
+    pub profiles: BTreeMap<String, Vec<EnvVar>>,
+    /// Values set with `--param`.
+    pub parameters: Vec<Parameter>,
+    /// The agents that steps may name.
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// The steps of the final merge; `None` merges with plain git.
+    pub merge: Option<Phase>,
+    /// What it does.
+    pub body: Body,
+    /// Keys that are right but that this version cannot honour; `run` refuses them.
+    pub unsupported: Vec<Unsupported>,
+}
+
+/// A key that is part of the grammar but that this version cannot honour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// Where it stands.
+    pub span: Span,
+    /// The key.
+    pub key: String,
+}
+
+/// The two kinds of workflow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Steps, one after the other.
+    Sequential {
+        /// The steps.
+        steps: Vec<Step>,
+    },
+    /// setup, then the same steps for many items, then reduce.
+    MapReduce(Box<MapReduce>),
+}
+
+/// An environment variable that the author sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnvVar {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Text,
+}
+
+/// A value that must never be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// The environment variable that gets it.
+    pub name: String,
+    /// Where it comes from.
+    pub source: SecretSource,
+}
+
+/// Where a secret comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// An environment variable of prodigy itself.
+    Env(String),
+    /// A file, relative to the workflow file.
+    File(String),
+    /// The output of a command, run by `sh -c` in the directory of the workflow file.
+    Command(String),
+}
+
+/// A value that the person who runs the workflow chooses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Its name, as in `${params.NAME}`.
+    pub name: String,
+    /// What it must be.
+    pub kind: ParameterKind,
+    /// Used when it is not given.
+    pub default: Option<serde_json::Value>,
+    /// Whether it must be given.
+    pub required: bool,
+    /// The only values allowed; empty means any.
+    pub choices: Vec<serde_json::Value>,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+/// What a parameter must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// Text.
+    String,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list, given as JSON.
+    Array,
+    /// A mapping, given as JSON.
+    Object,
+}
+
+/// Some steps with a time limit for all of them together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// The limit.
+    pub timeout: Option<Duration>,
+}
+
+/// One step: exactly one action, and what goes with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Where it stands in the file.
+    pub span: Span,
+    /// The name in `${steps.ID.…}`.
+    pub id: Option<String>,
+    /// What progress shows; without it, the action.
+    pub name: Option<String>,
+    /// What it does.
+    pub action: Action,
+    /// Skipped unless true.
+    pub when: Option<Expr>,
+    /// The longest it may take.
+    pub timeout: Option<Duration>,
+    /// The longest it may print nothing.
+    pub idle_timeout: Option<Duration>,
+    /// More environment.
+    pub env: Vec<EnvVar>,
+    /// Where it runs, relative to the worktree.
+    pub working_dir: Option<Text>,
+    /// The variables made of its output.
+    pub captures: Vec<Capture>,
+    /// A file in the worktree that gets a copy of standard output.
+    pub output_file: Option<Text>,
+    /// HEAD must have moved.
+    pub commit_required: bool,
+    /// Commit what the step leaves uncommitted.
+    pub auto_commit: bool,
+    /// What to do when it fails.
+    pub on_failure: Option<OnFailure>,
+    /// What to do when it succeeds: one step, or two if `shell` and `claude` stood together.
+    pub on_success: Vec<Step>,
+    /// What to do for an exit code, before `on_failure` is considered.
+    pub on_exit_code: BTreeMap<i32, Vec<Step>>,
+    /// How the step alone is tried again.
+    pub retry: Option<Retry>,
+    /// A failure is recorded and the next step runs.
+    pub continue_on_error: bool,
+    /// The judge that says whether the step is done.
+    pub validate: Option<Box<Validate>>,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Run a shell command.
+    Shell {
+        /// The command.
+        script: Script,
+        /// The shell: `sh`, `bash`, or a path.
+        program: String,
+    },
+    /// Give a prompt to an agent.
+    Agent {
+        /// The agent's name in `agents`.
+        agent: String,
+        /// The prompt.
+        prompt: Text,
+    },
+    /// Write a file in the worktree.
+    WriteFile {
+        /// Its path, relative to the worktree.
+        path: Text,
+        /// Its content.
+        content: Text,
+        /// What the content must be.
+        format: FileFormat,
+        /// Its permissions, e.g. `0o644`.
+        mode: Option<u32>,
+        /// Whether missing directories are made.
+        create_dirs: bool,
+    },
+    /// Run steps for each of some values.
+    Foreach(Foreach),
+}
+
+/// What a written file must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Anything.
+    Text,
+    /// A JSON document; it is written with two spaces of indentation.
+    Json,
+    /// A YAML document.
+    Yaml,
+}
+
+/// Steps for each of some values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreach {
+    /// The values.
+    pub input: ForeachInput,
+    /// How many at once.
+    pub parallel: NonZeroU32,
+    /// The steps; they see `${item}`, `${index}` (from 1) and `${total}`.
+    pub steps: Vec<Step>,
+    /// Whether the rest goes on when one fails.
+    pub continue_on_error: bool,
+    /// The most values taken.
+    pub max_items: Option<usize>,
+}
+
+/// Where the values of a loop come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForeachInput {
+    /// They stand in the file. Text is a template.
+    Values(Vec<ForeachValue>),
+    /// Each non-empty line that a command prints.
+    Command(Script),
+}
+
+/// One value of a loop.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForeachValue {
+    /// Text.
+    Text(Text),
+    /// Anything else.
+    Value(serde_json::Value),
+}
+
+/// A variable made of a step's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// Its name.
+    pub name: String,
+    /// How the output is read.
+    pub format: CaptureFormat,
+    /// Which output.
+    pub stream: Stream,
+}
+
+/// What to do when a step fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OnFailure {
+    /// The handler's steps; empty for `on_failure: true`.
+    pub steps: Vec<Step>,
+    /// What the handler is for.
+    pub strategy: Strategy,
+    /// How often the original is tried in all.
+    pub max_attempts: NonZeroU32,
+    /// The longest the handler may take.
+    pub timeout: Option<Duration>,
+    /// The phase fails if the handler fails.
+    pub handler_failure_fatal: bool,
+    /// The phase fails if the step stays failed.
+    pub fail_workflow: bool,
+    /// Variables made of the handler's combined output: name and source.
+    pub captures: Vec<String>,
+}
+
+/// What a handler is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// Mend it and try again.
+    #[default]
+    Recovery,
+    /// Do it another way.
+    Fallback,
+    /// Tidy up; never changes the verdict, never retries.
+    Cleanup,
+    /// Exactly the listed steps.
+    Custom,
+}
+
+/// A judge that says whether a step is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validate {
+    /// The steps of the judge.
+    pub steps: Vec<Step>,
+    /// Where the judge leaves its result, relative to the worktree; without it, its output.
+    pub result_file: Option<Text>,
+    /// The percentage that counts as done.
+    pub threshold: f64,
+    /// What to do when it is not done: the steps, before each new judgement.
+    pub on_incomplete: Vec<Step>,
+    /// How often `on_incomplete` is tried.
+    pub max_attempts: NonZeroU32,
+    /// Whether the step fails if it is still not done.
+    pub fail_workflow: bool,
+}
+
+/// How an agent is run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentConfig {
+    /// Any program.
+    Command(CommandAgent),
+    /// The agent that is built in.
+    Simulated(SimulatedAgent),
+}
+
+/// An agent that is any program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandAgent {
+    /// The program and its arguments. With `prompt: argument`, the prompt is added at the end.
+    pub command: Vec<String>,
+    /// How the prompt reaches it.
+    pub prompt: PromptBy,
+}
+
+/// How a prompt reaches a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptBy {
+    /// On standard input.
+    Stdin,
+    /// As the last argument.
+    Argument,
+}
+
+/// The built-in agent: scripted answers, no tokens, no network.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SimulatedAgent {
+    /// Fixes what is random.
+    pub seed: u64,
+    /// What it answers: the first rule that matches the prompt.
+    pub rules: Vec<SimulatedRule>,
+}
+
+/// What the simulated agent does for some prompts.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct SimulatedRule {
+    /// A regular expression on the prompt; `None` matches every prompt.
+    pub prompt: Option<String>,
+    /// What it prints.
+    pub answer: String,
+    /// How long it takes, in milliseconds.
+    pub delay_ms: u64,
+    /// Files it writes: path, text, and whether to append.
+    pub edits: Vec<SimulatedEdit>,
+    /// The message of the commit it makes of everything.
+    pub commit: Option<String>,
+    /// What it says it cost.
+    pub cost_usd: f64,
+    /// What goes wrong.
+    pub fault: Option<SimulatedFault>,
+    /// How likely that is, from 0 to 1.
+    pub probability: f64,
+    /// How often it may go wrong for one prompt of one job; `None` is no limit.
+    pub times: Option<u32>,
+}
+
+/// A file that the simulated agent writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SimulatedEdit {
+    /// The path in the worktree; `{prompt}` and `{words}` are not expanded.
+    pub path: String,
+    /// The text; `{prompt}` stands for the prompt.
+    pub content: String,
+    /// Whether to append instead of replace.
+    pub append: bool,
+}
+
+/// What goes wrong with the simulated agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SimulatedFault {
+    /// It ends by a signal, half done.
+    Crash,
+    /// It never answers.
+    Hang,
+    /// It says it succeeded and did nothing.
+    Lie,
+    /// It exits with code 1 and a message.
+    Error,
+    /// It is denied a tool, does nothing, and says so politely.
+    PermissionDenied,
+}
+
+/// The rest of a MapReduce workflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapReduce {
+    /// Runs once, first.
+    pub setup: Option<Setup>,
+    /// Runs for each item.
+    pub map: Map,
+    /// Runs once, when every item is final.
+    pub reduce: Option<Phase>,
+    /// What to do when items fail.
+    pub error_policy: ErrorPolicy,
+}
+
+/// The setup phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Its steps and time limit.
+    pub phase: Phase,
+    /// Variables made of the output of its steps.
+    pub captures: Vec<SetupCapture>,
+}
+
+/// A variable made of the output of a setup step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetupCapture {
+    /// Its name, as in `${setup.NAME}` and `${NAME}`.
+    pub name: String,
+    /// Which step, from 0.
+    pub command_index: usize,
+    /// How the output is read.
+    pub format: CaptureFormat,
+    /// The part of a JSON output that is wanted.
+    pub json_path: Option<String>,
+    /// A regular expression whose first group (or whole match) is wanted.
+    pub pattern: Option<String>,
+    /// Used when there is nothing to capture.
+    pub default: Option<serde_json::Value>,
+}
+
+/// The map phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// Where the items come from.
+    pub input: MapInput,
+    /// Which part of a JSON input holds the items (RFC 9535).
+    pub json_path: Option<String>,
+    /// The steps for each item.
+    pub steps: Vec<Step>,
+    /// How many items at once.
+    pub max_parallel: NonZeroU32,
+    /// Which items.
+    pub filter: Option<Expr>,
+    /// In which order.
+    pub sort_by: Option<SortBy>,
+    /// Only the first item for each value of this.
+    pub distinct: Option<Expr>,
+    /// How many to pass over.
+    pub offset: usize,
+    /// How many at most.
+    pub max_items: Option<usize>,
+    /// The longest one attempt may take.
+    pub agent_timeout: Option<Duration>,
+    /// A stable id for each item.
+    pub item_key: Option<Expr>,
+    /// Whether each item has a worktree of its own.
+    pub isolation: Isolation,
+    /// What a new worktree needs.
+    pub worktree: WorktreeConfig,
+    /// What counts as the item's result.
+    pub result: ResultConfig,
+}
+
+/// Where items come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MapInput {
+    /// A string: a file if it exists or looks like a path, else a command.
+    Guess(Text),
+    /// A file.
+    File(Text),
+    /// A command's output.
+    Command(Script),
+    /// File names.
+    Glob(Text),
+    /// They stand in the workflow.
+    Items(Vec<serde_json::Value>),
+}
+
+/// Whether each item has a worktree of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// It has.
+    Worktree,
+    /// All work in the job's worktree.
+    Shared,
+}
+
+/// What a new worktree needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorktreeConfig {
+    /// Steps run once in each new worktree.
+    pub setup: Vec<Step>,
+    /// A file with patterns of ignored files to copy.
+    pub include: Option<String>,
+    /// Paths to copy from the user's checkout.
+    pub copy: Vec<String>,
+    /// Paths to link to the user's checkout.
+    pub link: Vec<String>,
+}
+
+/// What counts as an item's result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResultConfig {
+    /// A file the item leaves.
+    pub file: Option<String>,
+    /// The part of it that is wanted.
+    pub json_path: Option<String>,
+    /// What it must satisfy (JSON Schema).
+    pub schema: Option<serde_json::Value>,
+}
+
+/// What to do when items fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorPolicy {
+    /// What becomes of an item whose attempts are used up.
+    pub on_item_failure: OnItemFailure,
+    /// The steps of `custom:NAME`.
+    pub handlers: BTreeMap<String, Vec<Step>>,
+    /// Whether the job goes on after a failed item.
+    pub continue_on_failure: bool,
+    /// Stops the job at this many failures.
+    pub max_failures: Option<NonZeroU32>,
+    /// Stops the job at this share of failures.
+    pub failure_threshold: Option<f64>,
+    /// How many items must have finished before the share is judged.
+    pub min_items: u32,
+    /// When failures are reported.
+    pub error_collection: ErrorCollection,
+    /// Holds items back while everything fails.
+    pub circuit_breaker: Option<BreakerConfig>,
+    /// How items are tried again.
+    pub retry: Option<Retry>,
+    /// Which worktrees are kept.
+    pub preserve_worktrees: Preserve,
+}
+
+/// What becomes of an item whose attempts are used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnItemFailure {
+    /// Into the dead letter queue.
+    Dlq,
+    /// Tried again, then into the dead letter queue.
+    Retry,
+    /// Dropped.
+    Skip,
+    /// The job stops.
+    Stop,
+    /// The named handler runs.
+    Custom(String),
+}
+
+/// When failures are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorCollection {
+    /// At the end.
+    Aggregate,
+    /// As they happen.
+    Immediate,
+    /// Some at a time.
+    Batched {
+        /// How many.
+        size: NonZeroU32,
+    },
+}
+
+/// The `circuit_breaker` key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerConfig {
+    /// Consecutive failures that open the circuit.
+    pub failure_threshold: NonZeroU32,
+    /// Successes that close it again.
+    pub success_threshold: NonZeroU32,
+    /// How long it stays open.
+    pub timeout: Duration,
+    /// How many probes are let through.
+    pub half_open_requests: NonZeroU32,
+}
+
+/// Which worktrees are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preserve {
+    /// Those of failed items.
+    Failed,
+    /// All.
+    Always,
+    /// None.
+    Never,
+}
+
+/// Returns the backoff used when a retry names none.
+pub fn default_backoff() -> Backoff {
+    Backoff::Exponential { initial: Duration::from_secs(1), multiplier: 2.0 }
+}

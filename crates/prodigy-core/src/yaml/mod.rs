@@ -1,0 +1,43 @@
+//! YAML as a tree that remembers where everything stands.
+//!
+//! serde stops at the first error and forgets positions inside flexible shapes.
+//! A workflow file gets all its errors at once, so it is read into this tree first.
+
+use crate::diagnostic::Span;
+
+/// One value with its place in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Where the value stands. For a scalar: the scalar's text, quotes included.
+    pub span: Span,
+    /// What it is.
+    pub value: Yaml,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Yaml {
+    /// `null`, `~`, or nothing.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Float(f64),
+    /// Text.
+    String(String),
+    /// A list.
+    Sequence(Vec<Node>),
+    /// A mapping, in the order written. Keys are unique.
+    Mapping(Vec<(Key, Node)>),
+}
+
+/// A key of a mapping; always text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Where it stands.
+    pub span: Span,
+    /// The key. Numbers and booleans used as keys are kept as written.
+    pub text: String,
+}

@@ -1,0 +1,9 @@
+//! The world that a job runs in: processes, git, files, time.
+//!
+//! `store`, `git`, `agent` and `process` do not know each other's insides nor
+//! `run`; `step` is the one step executor, and `run` owns the job.
+
+pub mod clock;
+pub mod git;
+pub mod process;
+pub mod store;

@@ -1,0 +1,107 @@
+//! Starting programs and, above all, ending them.
+//!
+//! Steps run under a supervisor: a hidden subcommand of the same binary, one per
+//! slot, that lives as long as the slot and runs one step after the other. It is
+//! a session leader and a subreaper, so that every descendant of a step stays
+//! below it whatever the step does, and it watches its socket to us: when we are
+//! gone, even by `kill -9`, it ends what it runs and then itself.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// A program to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The program and its arguments; the program is looked up in the launch's own `PATH`.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// What it reads; it sees the end of its input after that.
+    pub stdin: Vec<u8>,
+    /// The files that its output is appended to: standard output, standard error.
+    pub log: Option<(PathBuf, PathBuf)>,
+    /// The most that one launch may add to each log file.
+    pub log_cap: u64,
+    /// The longest it may take.
+    pub timeout: Option<Duration>,
+    /// The longest it may print nothing.
+    pub idle_timeout: Option<Duration>,
+    /// The time between being asked to end and being made to.
+    pub grace: Duration,
+    /// Values that are masked before anything is stored or handed back.
+    pub secrets: Vec<String>,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its status.
+    pub status: Status,
+    /// Why we ended it, if we did.
+    pub ended_by: Option<EndedBy>,
+    /// What it printed.
+    pub stdout: Printed,
+    /// What it printed on standard error.
+    pub stderr: Printed,
+    /// How long it took.
+    pub duration: Duration,
+    /// How many processes it left behind, which were then ended.
+    pub leftovers: u32,
+}
+
+/// The status a program ended with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// It exited.
+    Exited(i32),
+    /// A signal ended it.
+    Signaled(i32),
+    /// It could not be started.
+    NotStarted {
+        /// The operating system's number for the reason.
+        errno: Option<i32>,
+        /// The reason, naming the program.
+        message: String,
+    },
+}
+
+/// Why we ended a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndedBy {
+    /// Its time was up.
+    Timeout,
+    /// It printed nothing for too long.
+    Idle,
+    /// The run was stopped.
+    Stop,
+}
+
+/// What a program printed, bounded and masked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    /// The first 64 KiB.
+    pub head: Vec<u8>,
+    /// The last 64 KiB of what did not fit into the head.
+    pub tail: Vec<u8>,
+    /// How much there was in all.
+    pub total: u64,
+    /// Where it starts in the log file.
+    pub log_at: u64,
+    /// How much of it is in the log file.
+    pub log_len: u64,
+}
+
+impl Status {
+    /// Returns the exit code as a shell would report it: a signal is 128 plus its number,
+    /// a program that is not there is 127.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::Exited(code) => *code,
+            Self::Signaled(signal) => 128 + signal,
+            Self::NotStarted { .. } => 127,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Files below the home: every path, every write, every lock.

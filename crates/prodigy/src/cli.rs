@@ -1,0 +1,38 @@
+//! The command line, as a tree of types.
+
+use std::path::PathBuf;
+
+use crate::commands;
+
+/// Run workflows of AI coding agents unattended, and lose nothing
+#[derive(clap::Parser, Debug)]
+#[command(version, arg_required_else_help = true, propagate_version = true)]
+pub(crate) struct Args {
+    /// Where prodigy keeps its state [default: ~/.prodigy]
+    #[arg(long, global = true, value_name = "DIR", env = "PRODIGY_HOME", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Command {
+    Validate(commands::validate::ValidateArgs),
+    #[command(subcommand)]
+    Schema(commands::schema::SchemaCommand),
+    #[command(subcommand)]
+    Worktree(commands::worktree::WorktreeCommand),
+    Doctor(commands::doctor::DoctorArgs),
+    Events(commands::events::EventsArgs),
+    Jobs(commands::jobs::JobsArgs),
+    Logs(commands::logs::LogsArgs),
+    Repair(commands::repair::RepairArgs),
+    #[command(subcommand)]
+    Config(commands::config::ConfigCommand),
+    Init(commands::init::InitArgs),
+    Completions(commands::completions::CompletionsArgs),
+    Man(commands::man::ManArgs),
+    #[command(name = "__supervise", hide = true)]
+    Supervise(commands::supervise::SuperviseArgs),
+}

@@ -1,0 +1,11 @@
+//! `prodigy events`.
+
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// TODO
+#[derive(clap::Args, Debug)]
+pub(crate) struct EventsArgs {}
+
+pub(super) fn run(_args: &Args, _command: &EventsArgs, _out: &mut Output) -> Result<Exit, CliError> {
+    Err(CliError::new(Exit::Failure, "unfinished"))
+}

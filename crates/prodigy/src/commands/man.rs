@@ -1,0 +1,11 @@
+//! `prodigy man`.
+
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// TODO
+#[derive(clap::Args, Debug)]
+pub(crate) struct ManArgs {}
+
+pub(super) fn run(_args: &Args, _command: &ManArgs, _out: &mut Output) -> Result<Exit, CliError> {
+    Err(CliError::new(Exit::Failure, "unfinished"))
+}

@@ -1,0 +1,43 @@
+//! One file per command: its arguments, then what it does.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod events;
+pub(crate) mod init;
+pub(crate) mod jobs;
+pub(crate) mod logs;
+pub(crate) mod man;
+pub(crate) mod repair;
+pub(crate) mod schema;
+pub(crate) mod supervise;
+pub(crate) mod validate;
+pub(crate) mod worktree;
+
+use crate::{
+    cli::{Args, Command},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+};
+
+/// Runs the command that was asked for.
+pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
+    let exit = match &args.command {
+        Command::Validate(command) => validate::run(args, command, out),
+        Command::Schema(command) => schema::run(args, command, out),
+        Command::Worktree(command) => worktree::run(args, command, out),
+        Command::Doctor(command) => doctor::run(args, command, out),
+        Command::Events(command) => events::run(args, command, out),
+        Command::Jobs(command) => jobs::run(args, command, out),
+        Command::Logs(command) => logs::run(args, command, out),
+        Command::Repair(command) => repair::run(args, command, out),
+        Command::Config(command) => config::run(args, command, out),
+        Command::Init(command) => init::run(args, command, out),
+        Command::Completions(command) => completions::run(args, command, out),
+        Command::Man(command) => man::run(args, command, out),
+        Command::Supervise(command) => supervise::run(args, command, out),
+    }?;
+    out.flush()?;
+    Ok(exit)
+}

@@ -1,0 +1,109 @@
+//! What people see: data on stdout, everything else on stderr.
+
+use std::{
+    error::Error as _,
+    fmt,
+    io::{self, IsTerminal as _, Write},
+};
+
+use crate::{error::CliError, exit::Exit};
+
+/// The two streams of a command.
+pub(crate) struct Output {
+    stdout: Box<dyn Write>,
+    stderr: Box<dyn Write>,
+    color: bool,
+}
+
+impl Output {
+    /// Writes to the process's own streams.
+    pub(crate) fn stdio() -> Self {
+        Self {
+            stdout: Box::new(io::BufWriter::new(io::stdout())),
+            stderr: Box::new(io::stderr()),
+            color: wants_color(io::stderr().is_terminal()),
+        }
+    }
+
+    /// Writes one line of data. A reader that went away (`| head`) ends the program quietly.
+    pub(crate) fn line(&mut self, line: impl fmt::Display) -> Result<(), CliError> {
+        writeln!(self.stdout, "{}", Clean(&line.to_string())).map_err(|error| stdout_error(&error))
+    }
+
+    /// Writes data as it is, e.g. a JSON document, a schema or a log.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.stdout.write_all(bytes).map_err(|error| stdout_error(&error))
+    }
+
+    /// Makes sure that everything written so far is out.
+    pub(crate) fn flush(&mut self) -> Result<(), CliError> {
+        self.stdout.flush().map_err(|error| stdout_error(&error))
+    }
+
+    /// Writes a note for the person at the terminal.
+    pub(crate) fn note(&mut self, note: impl fmt::Display) {
+        // A terminal that went away must not stop the work.
+        writeln!(self.stderr, "{}", Clean(&note.to_string())).ok();
+    }
+
+    /// Returns whether notes may use colour.
+    pub(crate) fn color(&self) -> bool {
+        self.color
+    }
+
+    /// Writes an error, what caused it, and a hint, and returns the exit code.
+    pub(crate) fn error(&mut self, error: &CliError) -> Exit {
+        // The exit code stands even if the stream is gone.
+        self.stdout.flush().ok();
+        if error.exit() == Exit::Success {
+            return Exit::Success;
+        }
+        let (bold, plain) = if self.color { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        writeln!(self.stderr, "{bold}error:{plain} {}", Clean(&error.to_string())).ok();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            writeln!(self.stderr, "  caused by: {}", Clean(&error.to_string())).ok();
+            cause = error.source();
+        }
+        if let Some(hint) = error.hint() {
+            writeln!(self.stderr, "\nhint: {}", Clean(hint)).ok();
+        }
+        error.exit()
+    }
+}
+
+/// Returns whether colour is wanted on a stream that is or is not a terminal.
+pub(crate) fn wants_color(terminal: bool) -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if set("NO_COLOR") {
+        return false;
+    }
+    if set("CLICOLOR_FORCE") {
+        return true;
+    }
+    terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Turns an error of stdout into one of ours; a closed pipe is a quiet end.
+fn stdout_error(error: &io::Error) -> CliError {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return CliError::new(Exit::Success, "");
+    }
+    CliError::new(Exit::Failure, format!("cannot write to standard output: {error}"))
+}
+
+/// Text without the control characters that could steer a terminal.
+struct Clean<'a>(&'a str);
+
+impl fmt::Display for Clean<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\n' | '\t' => write!(f, "{c}")?,
+                c if c.is_control() => write!(f, "{}", c.escape_default())?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! The `prodigy` command, run as people run it.
