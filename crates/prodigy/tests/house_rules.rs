@@ -93,7 +93,7 @@ fn is_source(path: &str) -> bool {
     let in_src = path.starts_with("xtask/src/")
         || (path.starts_with("crates/") && path.split('/').nth(2) == Some("src"));
     let of_tests = path.ends_with("/tests.rs") || path.contains("/tests/");
-    in_src && path.ends_with(".rs") && !of_tests
+    in_src && Path::new(path).extension().is_some_and(|end| end == "rs") && !of_tests
 }
 
 /// Returns a file's text up to its unit tests, which always come last.

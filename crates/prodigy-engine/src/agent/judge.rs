@@ -60,12 +60,11 @@ pub(super) fn warning(ended: &Ended) -> Option<String> {
 
 /// Returns what was printed as text, with a mark where something had to be left out.
 pub(super) fn text(printed: &Printed) -> String {
-    let mut text = String::from_utf8_lossy(&printed.head).into_owned();
     let missing = left_out(printed);
     if missing > 0 {
-        text.push_str(&format!("\n[{missing} bytes left out]\n"));
-        text.push_str(&String::from_utf8_lossy(&printed.tail));
-        return text;
+        let head = String::from_utf8_lossy(&printed.head);
+        let tail = String::from_utf8_lossy(&printed.tail);
+        return format!("{head}\n[{missing} bytes left out]\n{tail}");
     }
     // Head and tail meet, perhaps within a character: they are one text.
     let whole: Vec<u8> = printed.head.iter().chain(&printed.tail).copied().collect();
@@ -151,8 +150,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_long_output_keeps_whole_lines_of_its_end() {
-        let lines: String = (0..2000).map(|n| format!("line {n}\n")).collect();
-        let failure = failure(&ended(Status::Exited(1), "", &lines)).unwrap();
+        let lines: Vec<_> = (0..2000).map(|n| format!("line {n}")).collect();
+        let failure = failure(&ended(Status::Exited(1), "", &lines.join("\n"))).unwrap();
         assert!(failure.output_tail.len() <= TAIL_BYTES);
         assert!(failure.output_tail.starts_with("line 15"), "{}", &failure.output_tail[..20]);
         assert!(failure.output_tail.ends_with("line 1999"));
