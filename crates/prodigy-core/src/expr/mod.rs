@@ -85,3 +85,8 @@ impl Expr {
         self.references.clone()
     }
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

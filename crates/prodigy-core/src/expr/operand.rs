@@ -198,7 +198,11 @@ impl Parser<'_> {
             RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
                 // The first lines of the message draw the pattern again.
                 let text = error.to_string();
-                let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let reason = if matches!(error, regex::Error::CompiledTooBig(_)) {
+                    "it is too large"
+                } else {
+                    text.lines().last().unwrap_or_default().trim_start_matches("error: ")
+                };
                 fault(self.range.clone(), format!("the pattern cannot be used: {reason}"))
             })?;
         self.patterns += 1;
