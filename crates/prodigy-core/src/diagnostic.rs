@@ -145,11 +145,11 @@ mod tests {
         assert_eq!(at(0), Some((1, 1)));
         assert_eq!(at(3), Some((1, 1)));
         assert_eq!(at(6), Some((1, 3)), "`é` is one column");
-        assert_eq!(at(10), Some((2, 1)));
-        assert_eq!(at(11), Some((3, 1)));
-        assert_eq!(at(21), Some((3, 7)), "`日本` is two columns");
-        assert_eq!(at(22), Some((3, 8)), "the end of the text is a position");
-        assert_eq!(at(23), None);
+        assert_eq!(at(11), Some((2, 1)));
+        assert_eq!(at(12), Some((3, 1)));
+        assert_eq!(at(22), Some((3, 7)), "`日本` is two columns");
+        assert_eq!(at(23), Some((3, 8)), "the end of the text is a position");
+        assert_eq!(at(24), None);
         assert_eq!(at(5), None, "inside a character");
         assert_eq!(sources.get(file).and_then(|source| source.line(1)), Some((0, "\u{feff}aé: 1")));
         assert_eq!(sources.get(file).and_then(|source| source.line(4)), None);
