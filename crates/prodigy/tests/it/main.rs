@@ -1,1 +1,4 @@
 //! The `prodigy` command, run as people run it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
+
+mod simulate_agent;
