@@ -6,6 +6,13 @@
 //! below it whatever the step does, and it watches its socket to us: when we are
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
+mod error;
+mod quick;
+mod ready;
+
+pub use error::Error;
+pub use quick::{Quick, QuickOutput, quick};
+
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
