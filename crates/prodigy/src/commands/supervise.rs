@@ -1,8 +1,8 @@
-//! `prodigy supervise`.
+//! `prodigy __supervise`: the process that steps run under.
 
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
-/// TODO
+/// Run steps for another prodigy, which starts this itself
 #[derive(clap::Args, Debug)]
 pub(crate) struct SuperviseArgs {}
 
@@ -11,5 +11,11 @@ pub(super) fn run(
     _command: &SuperviseArgs,
     _out: &mut Output,
 ) -> Result<Exit, CliError> {
-    Err(CliError::new(Exit::Failure, "unfinished"))
+    prodigy_engine::process::supervise().map(|()| Exit::Success).map_err(|error| {
+        let message = error.to_string();
+        match std::error::Error::source(&error) {
+            Some(_) => CliError::new(Exit::Usage, message).because(error),
+            None => CliError::new(Exit::Failure, message),
+        }
+    })
 }
