@@ -35,4 +35,6 @@ pub(crate) enum Command {
     Man(commands::man::ManArgs),
     #[command(name = "__supervise", hide = true)]
     Supervise(commands::supervise::SuperviseArgs),
+    #[command(name = "__simulate", hide = true)]
+    SimulateAgent(commands::simulate_agent::SimulateAgentArgs),
 }

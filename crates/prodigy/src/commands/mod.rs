@@ -10,6 +10,7 @@ pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod repair;
 pub(crate) mod schema;
+pub(crate) mod simulate_agent;
 pub(crate) mod supervise;
 pub(crate) mod validate;
 pub(crate) mod worktree;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Completions(command) => completions::run(args, command, out),
         Command::Man(command) => man::run(args, command, out),
         Command::Supervise(command) => supervise::run(args, command, out),
+        Command::SimulateAgent(command) => simulate_agent::run(args, command, out),
     }?;
     out.flush()?;
     Ok(exit)

@@ -1,5 +1,7 @@
 //! `prodigy __supervise`: the process that steps run under.
 
+use prodigy_engine::process::{SuperviseError, supervise};
+
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// Run steps for another prodigy, which starts this itself
@@ -11,11 +13,11 @@ pub(super) fn run(
     _command: &SuperviseArgs,
     _out: &mut Output,
 ) -> Result<Exit, CliError> {
-    prodigy_engine::process::supervise().map(|()| Exit::Success).map_err(|error| {
+    supervise().map(|()| Exit::Success).map_err(|error| {
         let message = error.to_string();
-        match std::error::Error::source(&error) {
-            Some(_) => CliError::new(Exit::Usage, message).because(error),
-            None => CliError::new(Exit::Failure, message),
+        match error {
+            SuperviseError::NotOurs(source) => CliError::new(Exit::Usage, message).because(source),
+            SuperviseError::Io(source) => CliError::new(Exit::Failure, message).because(source),
         }
     })
 }

@@ -3,3 +3,4 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 mod process;
+mod simulate_agent;
