@@ -6,7 +6,7 @@ use prodigy_testkit::crash::{Broken, trial, undisturbed};
 
 use crate::{
     error::Error,
-    program::{note, prodigy},
+    program::{chosen, note},
 };
 
 /// Kill a workflow at random moments, resume it, and check that nothing is lost or done twice
@@ -26,10 +26,7 @@ pub(crate) struct CrashArgs {
 }
 
 pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
-    let binary = match &args.binary {
-        Some(binary) => binary.clone(),
-        None => prodigy(false)?,
-    };
+    let binary = chosen(args.binary.as_deref(), false)?;
     let span = undisturbed(&binary).map_err(|broken| failed(*broken, None))?;
     note(format_args!("undisturbed: {} ms", span.as_millis()));
     let mut kills = 0;

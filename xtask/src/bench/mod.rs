@@ -19,7 +19,7 @@ use std::{
 use crate::{
     bench::table::{Row, render},
     error::Error,
-    program::{note, prodigy, root},
+    program::{chosen, note, root},
 };
 
 /// Measure prodigy against its budgets
@@ -50,14 +50,11 @@ enum Which {
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
-    let binary = match &args.binary {
-        Some(binary) => binary.clone(),
-        None => prodigy(true)?,
-    };
+    let binary = chosen(args.binary.as_deref(), true)?;
     let all = [Which::Start, Which::Validate, Which::Steps, Which::Memory];
-    let chosen = if args.which.is_empty() { &all[..] } else { &args.which };
+    let wanted = if args.which.is_empty() { &all[..] } else { &args.which };
     let mut rows = Vec::new();
-    for which in chosen {
+    for which in wanted {
         note(format_args!("measuring {which:?} …"));
         rows.extend(measure(*which, &binary)?);
     }
