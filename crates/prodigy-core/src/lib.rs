@@ -6,6 +6,7 @@
 //! system; the engine hands those answers in as arguments.
 
 pub mod capture;
+pub mod checkpoint;
 pub mod diagnostic;
 pub mod duration;
 pub mod event;

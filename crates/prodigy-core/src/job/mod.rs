@@ -1,1 +1,7 @@
-//! Placeholder.
+//! A job: the fold over its journal, and the decision what follows.
+
+mod decide;
+mod state;
+
+pub use decide::{Action, Decision, Ending, Input, Settings, decide};
+pub use state::{End, Job, JobTreeState, Unexpected, set_output, set_step_result};
