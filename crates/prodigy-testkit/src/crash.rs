@@ -360,6 +360,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     const STARTED: &str = r#"{"seq":1,"event_type":"job_started"}"#;
@@ -367,6 +369,81 @@ mod tests {
 
     fn journal(lines: &[&str]) -> String {
         check_journal(&lines.join("\n")).err().unwrap_or_else(|| "whole".to_owned())
+    }
+
+    /// A program that does what the workflow says, but repeats a cut-off step blindly.
+    const CARELESS: &str = r#"#!/bin/sh
+journal="$PRODIGY_HOME/journal"
+mkdir -p "$PRODIGY_HOME"
+if [ "$1" = events ]; then cat "$journal" 2>/dev/null; exit 0; fi
+record() { echo "{\"seq\":$(($(cat "$journal" 2>/dev/null | wc -l) + 1)),$1}" >> "$journal"; }
+step() {
+    grep -q "\"step\":\"$1\"" "$journal" && return
+    printf "$3" >> "$2"; sleep 0.03
+    record "\"event_type\":\"step_completed\",\"step\":\"$1\""
+}
+[ -e "$journal" ] || record '"event_type":"job_started"'
+step 1 lines.txt 'one\ntwo\n'
+step 2 lines.txt 'three\nfour\n'
+step 3 tries.txt 'try\ntry\n'
+step 4 items.txt 'a\nb\nc\n'
+step 5 notes.txt 'alpha beta and 42\n'
+step 6 variables.txt 'alpha beta\n42\n'
+step 7 lines.txt 'last\n'
+git add --all && git commit --quiet --message all
+record '"event_type":"job_completed"'
+"#;
+
+    fn program(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, path) = (directory.path().join("source"), directory.path().join("prodigy"));
+        fs::write(&source, text).unwrap();
+        // Another process makes the file: were it open for writing here, a test that forks at
+        // that moment would keep it open, and a file that is open for writing cannot be run.
+        let made = Command::new("install").args(["-m", "755"]).args([&source, &path]).status();
+        assert!(made.unwrap().success());
+        (directory, path)
+    }
+
+    /// Returns what a trial that kills nothing says about a program.
+    fn said(text: &str) -> String {
+        let (_directory, path) = program(text);
+        undisturbed(&path).err().map_or_else(|| "survived".to_owned(), |broken| broken.message)
+    }
+
+    #[test]
+    fn what_is_missing_or_there_twice_is_noticed() {
+        assert_eq!(said(CARELESS), "survived");
+        assert_eq!(
+            said(&CARELESS.replace("'a\\nb\\nc\\n'", "'a\\nb\\nb\\nc\\n'")),
+            r#"`items.txt` in `main` is "a\nb\nb\nc\n" instead of "a\nb\nc\n""#
+        );
+        assert_eq!(
+            said(&CARELESS.replace("git add", "exit 0; git add")),
+            r#"`lines.txt` in `main` is "" instead of "one\ntwo\nthree\nfour\nlast\n""#
+        );
+        assert_eq!(
+            said(&CARELESS.replace("step 3", "exit 7 #")),
+            "`prodigy run crash.yml -y --job-id crash-1` ended with exit status: 7"
+        );
+    }
+
+    #[test]
+    fn what_is_left_over_is_noticed() {
+        let and = |more: &str| said(&format!("{CARELESS}{more}\n"));
+        assert_eq!(and("echo mine > mine.txt"), "the user's checkout is not clean:\n?? mine.txt");
+        let left = and("git worktree add --quiet --detach \"$PRODIGY_HOME/../left\"");
+        assert!(left.starts_with("git still knows a worktree:\n"), "{left}");
+        let left = and("mkdir -p \"$PRODIGY_HOME/worktrees/x/.git\"");
+        assert!(left.starts_with("a worktree is left: "), "{left}");
+    }
+
+    #[test]
+    fn a_program_that_repeats_a_step_blindly_does_not_survive() {
+        let (_directory, path) = program(CARELESS);
+        let span = undisturbed(&path).unwrap();
+        let broken = (0..20).find_map(|seed| trial(&path, seed, span).err());
+        assert!(broken.is_some());
     }
 
     #[test]
@@ -390,11 +467,8 @@ mod tests {
     #[test]
     fn a_process_is_found_by_its_environment() {
         let directory = tempfile::tempdir().unwrap();
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .env("MARK", directory.path())
-            .spawn()
-            .unwrap();
+        let mut child =
+            Command::new("sleep").arg("60").env("MARK", directory.path()).spawn().unwrap();
         let found = processes_with(directory.path());
         child.kill().unwrap();
         child.wait().unwrap();
