@@ -18,7 +18,10 @@ use crate::{
     git::Repo,
     process,
     shutdown::Shutdown,
-    store::{Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint, write_atomic},
+    store::{
+        Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
+        write_atomic,
+    },
 };
 
 /// Everything about a run that does not come from its journal.
@@ -136,14 +139,15 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
 
 /// Folds a journal, from its checkpoint if there is a usable one.
 fn fold(layout: &Layout, job: &JobId, opened: &Opened) -> Result<Job, Error> {
-    let usable = |checkpoint: &Checkpoint| checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq;
+    let usable = |checkpoint: &Checkpoint| {
+        checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq
+    };
     let checkpoint = load_checkpoint::<Checkpoint>(layout, job)?.filter(usable);
     let mut fold = checkpoint.map(Checkpoint::into_job).unwrap_or_default();
     for record in Reader::open(layout, job)? {
         let record = record?;
         if record.seq > fold.seq {
-            fold.apply(&record)
-                .map_err(|source| Error::Journalled { job: job.clone(), source })?;
+            fold.apply(&record).map_err(|source| Error::Journalled { job: job.clone(), source })?;
         }
     }
     Ok(fold)

@@ -151,7 +151,10 @@ impl Run {
             let input = self.next_input().await;
             let events_only = matches!(input, Input::Inside(_));
             let settings = job::Settings {
-                step_names: begin::steps(&self.parts.settings.workflow).iter().map(step_label).collect(),
+                step_names: begin::steps(&self.parts.settings.workflow)
+                    .iter()
+                    .map(step_label)
+                    .collect(),
                 elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
                 commits: self.parts.commits,
             };

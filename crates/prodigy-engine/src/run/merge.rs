@@ -79,7 +79,9 @@ impl Run {
         let message = match self.parts.settings.confirm.merge(&question) {
             Some(true) => return Ok(None),
             Some(false) => format!("not merged, as you said; `{command}` merges it"),
-            None => format!("not merged: nobody could be asked and `-y` was not given; `{command}` merges it"),
+            None => format!(
+                "not merged: nobody could be asked and `-y` was not given; `{command}` merges it"
+            ),
         };
         Ok(Some(Input::NotMerged { message, conflict: None }))
     }
@@ -110,7 +112,7 @@ impl Run {
         let commits: Vec<_> = route
             .commits
             .iter()
-            .map(|commit| json!({ "id": commit.id, "subject": commit.subject }))
+            .map(|commit| json!({ "id": commit.commit, "subject": commit.subject }))
             .collect();
         Ok(json!({
             "worktree": worktree,
@@ -140,7 +142,7 @@ impl Route {
         let refused = |message: String| Input::NotMerged { message, conflict: None };
         Ok(match outcome {
             MergeOutcome::Merged { commit, .. } => self.merged(commit),
-            MergeOutcome::UpToDate => self.merged(self.repo.resolve(target)?),
+            MergeOutcome::UpToDate => self.merged(self.repo.commit(target)?),
             MergeOutcome::Conflict { paths } => Input::NotMerged {
                 message: format!(
                     "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
@@ -199,8 +201,8 @@ async fn merge_steps(
         }
     }
     let step = || "merge".to_owned();
-    match route.repo.contains(&route.target, &route.source) {
-        Ok(true) => match route.repo.resolve(&route.target) {
+    match route.repo.is_ancestor(&route.source, &route.target) {
+        Ok(true) => match route.repo.commit(&route.target) {
             Ok(commit) => route.merged(commit),
             Err(error) => fail(step(), worktree_error(&error.to_string()), 1),
         },
@@ -221,7 +223,8 @@ fn worktree_error(message: &str) -> Failure {
 
 /// Returns some paths for a message.
 fn shown(paths: &[String]) -> String {
-    let mut text = paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    let mut text =
+        paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
     if paths.len() > 5 {
         text += &format!(" and {} more", paths.len() - 5);
     }

@@ -83,7 +83,13 @@ impl Run {
     }
 
     /// Starts a top-level step; how it ended comes as an input.
-    fn start_step(&mut self, path: String, round: u32, index: u32, attempt: u32) -> Result<(), Error> {
+    fn start_step(
+        &mut self,
+        path: String,
+        round: u32,
+        index: u32,
+        attempt: u32,
+    ) -> Result<(), Error> {
         if let Err(error) = check_disk(&self.parts.settings) {
             self.parts.note(&error.to_string());
             self.inputs.push_back(stop(PauseReason::DiskFull));
@@ -283,7 +289,7 @@ async fn changed(
 ) -> Result<(Option<Snapshot>, Fingerprint), Failure> {
     let look = move || -> Result<_, git::Error> {
         let after = tree.fingerprint()?;
-        if after == before {
+        if after.matches(&before) {
             return Ok((None, after));
         }
         let snapshot = tree.snapshot()?;

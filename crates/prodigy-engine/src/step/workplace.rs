@@ -12,7 +12,6 @@ use prodigy_core::{
     event::Event,
     failure::{Failure, FailureKind},
     ids::JobId,
-    mask::Mask,
     vars::Vars,
     workflow::EnvVar,
 };
@@ -46,8 +45,6 @@ pub struct Workplace {
     pub env: Vec<EnvVar>,
     /// Secrets, by variable name.
     pub secrets: Vec<(String, String)>,
-    /// Keeps the secrets out of what is stored.
-    pub mask: Mask,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
     /// Where output is logged.
@@ -169,7 +166,7 @@ impl Workplace {
             Ok(waiting) => waiting,
             Err(slot) => {
                 let job = self.identity.job.as_str();
-                (slot, Supervisor::start(&self.program, job).await.map_err(lost)?)
+                (slot, Supervisor::start_for_job(&self.program, job).await.map_err(lost)?)
             }
         };
         launch.log = Some(self.log_files(slot));
