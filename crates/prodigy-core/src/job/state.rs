@@ -228,7 +228,7 @@ impl Job {
 }
 
 /// Returns whether a step's path names a step of the workflow itself: `3`, or `2:3` in round 2.
-fn is_top_level(step: &str) -> bool {
+pub(super) fn is_top_level(step: &str) -> bool {
     step.chars().all(|c| c.is_ascii_digit() || c == ':')
 }
 
