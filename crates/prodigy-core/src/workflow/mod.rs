@@ -1,6 +1,15 @@
 //! Workflow files: from text to a checked [`Workflow`].
 
+mod compose;
 pub mod grammar;
+mod label;
+mod load;
+mod lower;
+mod merge;
 mod model;
+mod paths;
+mod walk;
 
+pub use label::step_label;
+pub use load::{Loaded, Rejected, load};
 pub use model::*;
