@@ -83,7 +83,12 @@ impl Text {
 
 impl Script {
     /// Reads a shell script; `allow_raw` permits the `raw` filter.
-    pub fn parse(source: &str, _names: &Names, _dialect: Dialect, _allow_raw: bool) -> Result<Self, Vec<Fault>> {
+    pub fn parse(
+        source: &str,
+        _names: &Names,
+        _dialect: Dialect,
+        _allow_raw: bool,
+    ) -> Result<Self, Vec<Fault>> {
         Ok(Self { source: source.to_owned() })
     }
 

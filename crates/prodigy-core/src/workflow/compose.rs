@@ -77,8 +77,9 @@ impl Composer<'_> {
             Ok(text) => text,
             Err(reason) => {
                 // The first file has no place that names it, so it is an empty one.
-                let span = from.unwrap_or_else(|| {
-                    Span { file: self.sources.add(path, ""), ..Span::default() }
+                let span = from.unwrap_or_else(|| Span {
+                    file: self.sources.add(path, ""),
+                    ..Span::default()
                 });
                 self.error(span, format!("cannot read `{path}`: {reason}"));
                 return None;
@@ -225,7 +226,10 @@ impl Composer<'_> {
         }
         for (key, value) in given.and_then(Node::as_mapping).unwrap_or_default() {
             if value.as_str().is_some_and(|text| text.contains("${")) {
-                self.error(value.span, "a value of `with` is taken as it is and cannot hold `${…}`");
+                self.error(
+                    value.span,
+                    "a value of `with` is taken as it is and cannot hold `${…}`",
+                );
             }
             if let Some((_, parameter)) = parameters.iter_mut().find(|(k, _)| k.text == key.text) {
                 set_default(parameter, value);

@@ -13,8 +13,7 @@ const WHOLE: &[&str] = &["backoff", "error_collection", "input"];
 const WHOLE_ENTRIES: &[&str] = &["agents", "parameters", "secrets"];
 
 /// Keys with two names; the one on top removes the other below it.
-const ALIASES: &[(&str, &str)] =
-    &[("agent_timeout", "agent_timeout_secs"), ("commands", "steps")];
+const ALIASES: &[(&str, &str)] = &[("agent_timeout", "agent_timeout_secs"), ("commands", "steps")];
 
 /// Settings of `error_policy` that may also stand at the top of the file.
 const CONVENIENCE: &[&str] = &[
@@ -33,11 +32,7 @@ pub(super) fn overlay(mut below: Vec<(Key, Node)>, above: Vec<(Key, Node)>) -> V
     merge(below, above, "")
 }
 
-fn merge(
-    mut below: Vec<(Key, Node)>,
-    above: Vec<(Key, Node)>,
-    parent: &str,
-) -> Vec<(Key, Node)> {
+fn merge(mut below: Vec<(Key, Node)>, above: Vec<(Key, Node)>, parent: &str) -> Vec<(Key, Node)> {
     for (key, value) in above {
         below.retain(|(other, _)| !are_aliases(&key.text, &other.text));
         let replaced = WHOLE.contains(&key.text.as_str()) || WHOLE_ENTRIES.contains(&parent);

@@ -7,7 +7,7 @@ use crate::{
     diagnostic::Diagnostic,
     template::{Dialect, Sink},
     workflow::{Action, FileFormat, Foreach, ForeachInput, ForeachValue},
-    yaml::{Key, Node, Yaml},
+    yaml::{Key, Node},
 };
 
 /// The keys that are actions.
@@ -97,14 +97,7 @@ impl Lower<'_> {
     /// Reads permissions, always as octal digits.
     fn mode(&mut self, node: &Node) -> Option<u32> {
         // `0644` is a decimal number to YAML 1.2; nobody who writes it means that.
-        let written = match &node.value {
-            Yaml::Integer(_) => self.written(node),
-            Yaml::String(text) => Some(text.clone()),
-            Yaml::Null | Yaml::Bool(_) | Yaml::Float(_) | Yaml::Sequence(_) | Yaml::Mapping(_) => {
-                self.wrong_kind(node, "permissions such as `0644`");
-                return None;
-            }
-        }?;
+        let written = self.text(node)?;
         let digits = written.strip_prefix("0o").unwrap_or(&written);
         let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o7777);
         if mode.is_none() {

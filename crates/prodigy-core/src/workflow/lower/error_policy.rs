@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
-use super::{context::Lower, fields::Fields, scope::Scope, similar::did_you_mean};
+use super::{
+    context::Lower, fields::Fields, read::at_least_one, scope::Scope, similar::did_you_mean,
+};
 use crate::{
     diagnostic::Diagnostic,
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve, Step},
@@ -13,17 +15,17 @@ use crate::{
 const MIN_ITEMS: u32 = 10;
 
 /// How many failures a batch has if nobody says.
-const BATCH: NonZeroU32 = NonZeroU32::new(10).unwrap_or(NonZeroU32::MIN);
+const BATCH: NonZeroU32 = at_least_one(10);
 
 const PRESERVE: &[(&str, Preserve)] =
     &[("failed", Preserve::Failed), ("always", Preserve::Always), ("never", Preserve::Never)];
 
 /// The default circuit breaker; also what a partial `circuit_breaker` falls back to.
 const BREAKER: BreakerConfig = BreakerConfig {
-    failure_threshold: NonZeroU32::new(5).unwrap_or(NonZeroU32::MIN),
-    success_threshold: NonZeroU32::new(2).unwrap_or(NonZeroU32::MIN),
+    failure_threshold: at_least_one(5),
+    success_threshold: at_least_one(2),
     timeout: Duration::from_secs(30),
-    half_open_requests: NonZeroU32::new(3).unwrap_or(NonZeroU32::MIN),
+    half_open_requests: at_least_one(3),
 };
 
 impl Lower<'_> {

@@ -18,8 +18,7 @@ const STRATEGIES: &[(&str, Strategy)] = &[
 ];
 
 /// Keys that may go with `shell` and `claude` together, because they can hold for both.
-const SHARED: &[&str] =
-    &[
+const SHARED: &[&str] = &[
     "shell",
     "claude",
     "when",
@@ -47,7 +46,11 @@ fn ignore(steps: Vec<Step>) -> OnFailure {
 
 impl Lower<'_> {
     /// Reads `on_failure` and the keys beside it that mean the same as inside it.
-    pub(super) fn on_failure(&mut self, fields: &mut Fields<'_>, scope: &Scope) -> Option<OnFailure> {
+    pub(super) fn on_failure(
+        &mut self,
+        fields: &mut Fields<'_>,
+        scope: &Scope,
+    ) -> Option<OnFailure> {
         let attempts = self.take_either(fields, "max_attempts", "max_retries");
         let fail = fields.take_entry("fail_workflow");
         let handler = fields.take("on_failure").filter(|node| node.as_bool() != Some(false));
@@ -102,8 +105,7 @@ impl Lower<'_> {
         let steps = self.handler_steps(&mut fields, scope);
         let attempts = self.take_either(&mut fields, "max_attempts", "max_retries");
         let fail = fields.take("fail_workflow");
-        let inside =
-            Inside { max_attempts: attempts.is_some(), fail_workflow: fail.is_some() };
+        let inside = Inside { max_attempts: attempts.is_some(), fail_workflow: fail.is_some() };
         let mut handler = ignore(steps);
         let attempts = attempts.and_then(|(_, node)| self.count(node));
         handler.max_attempts = attempts.unwrap_or(handler.max_attempts);

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{context::Lower, fields::Fields, scope::Scope};
+use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
     expr::Place,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How many items are worked on at once if nobody says.
-const MAX_PARALLEL: NonZeroU32 = NonZeroU32::new(10).unwrap_or(NonZeroU32::MIN);
+const MAX_PARALLEL: NonZeroU32 = at_least_one(10);
 
 const ISOLATIONS: &[(&str, Isolation)] =
     &[("worktree", Isolation::Worktree), ("shared", Isolation::Shared)];
@@ -52,9 +52,8 @@ impl Lower<'_> {
     }
 
     fn selection(&mut self, fields: &mut Fields<'_>) -> Selection {
-        let mut item = |name| {
-            fields.take(name).and_then(|node: &Node| self.expression(node, Place::Item))
-        };
+        let mut item =
+            |name| fields.take(name).and_then(|node: &Node| self.expression(node, Place::Item));
         let filter = item("filter");
         let distinct = item("distinct");
         let item_key = item("item_key");

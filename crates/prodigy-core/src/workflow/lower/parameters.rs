@@ -60,7 +60,8 @@ impl Lower<'_> {
             return Some(value);
         }
         let wanted = KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(word, _)| word);
-        let message = format!("`{}` is of the type `{wanted}`, and this is {}", key.text, node.kind());
+        let message =
+            format!("`{}` is of the type `{wanted}`, and this is {}", key.text, node.kind());
         self.report(Diagnostic::error(node.span, message));
         None
     }

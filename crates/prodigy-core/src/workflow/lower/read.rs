@@ -9,6 +9,14 @@ use crate::{
     yaml::{Key, Node},
 };
 
+/// Makes a constant that cannot be zero.
+pub(super) const fn at_least_one(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => NonZeroU32::MIN,
+    }
+}
+
 impl Lower<'_> {
     /// Reads text; numbers and booleans are taken as they are written.
     pub(super) fn text(&mut self, node: &Node) -> Option<String> {
@@ -83,7 +91,9 @@ impl Lower<'_> {
         let limit = self.duration(node)?;
         if limit.is_zero() {
             let message = "a time limit of zero leaves no time at all";
-            self.report(Diagnostic::error(node.span, message).help("leave the key out for no limit"));
+            self.report(
+                Diagnostic::error(node.span, message).help("leave the key out for no limit"),
+            );
             return None;
         }
         Some(limit)
@@ -151,13 +161,6 @@ impl Lower<'_> {
             self.report(Diagnostic::error(span, message).help(help));
         }
         good
-    }
-
-    /// Returns a scalar as the author wrote it.
-    pub(super) fn written(&self, node: &Node) -> Option<String> {
-        let start = usize::try_from(node.span.start).ok()?;
-        let end = usize::try_from(node.span.end).ok()?;
-        self.sources.get(node.span.file)?.text.get(start..end).map(str::to_owned)
     }
 }
 

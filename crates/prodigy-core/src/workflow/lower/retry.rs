@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{context::Lower, fields::Fields};
+use super::{context::Lower, fields::Fields, read::at_least_one};
 use crate::{
     diagnostic::Diagnostic,
     failure::FailureKind,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How often something is tried if nobody says.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).unwrap_or(NonZeroU32::MIN);
+const ATTEMPTS: NonZeroU32 = at_least_one(3);
 
 /// The first wait if nobody says.
 const INITIAL: Duration = Duration::from_secs(1);

@@ -49,12 +49,13 @@ impl Lower<'_> {
         let settings = Scope::settings();
         let parameters = fields.take("parameters");
         let declared = parameters.and_then(Node::as_mapping);
-        self.parameters = declared
-            .map(|entries| entries.iter().map(|(key, _)| key.text.clone()).collect());
+        self.parameters =
+            declared.map(|entries| entries.iter().map(|(key, _)| key.text.clone()).collect());
         let parameters = parameters.map(|node| self.parameters(node)).unwrap_or_default();
         let name = fields.take("name").and_then(|node| self.filled(node));
         let mode = fields.take("mode");
-        let mode = mode.and_then(|node| self.word(node, &[("sequential", false), ("mapreduce", true)]));
+        let mode =
+            mode.and_then(|node| self.word(node, &[("sequential", false), ("mapreduce", true)]));
         let (body, merge) = match mode {
             Some(true) => self.mapreduce(&mut fields),
             Some(false) | None => self.steps_file(root, &mut fields),
@@ -79,7 +80,11 @@ impl Lower<'_> {
         })
     }
 
-    fn steps_file(&mut self, root: &Node, fields: &mut Fields<'_>) -> (Option<Body>, Option<Phase>) {
+    fn steps_file(
+        &mut self,
+        root: &Node,
+        fields: &mut Fields<'_>,
+    ) -> (Option<Body>, Option<Phase>) {
         let steps = self.take_either(fields, "steps", "commands").map(|(_, node)| node);
         let merge = fields.take("merge");
         let (found, found_merge) = (Found::of(steps), Found::of(merge));

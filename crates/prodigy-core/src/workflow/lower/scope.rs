@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use crate::template::Names;
 
 /// Namespaces that exist in every phase.
-const ALWAYS: &[&str] = &[
-    "claude", "env", "error", "last", "params", "shell", "steps", "validation", "workflow",
-];
+const ALWAYS: &[&str] =
+    &["claude", "env", "error", "last", "params", "shell", "steps", "validation", "workflow"];
 
 /// Namespaces of the steps of an item.
 const ITEM: &[&str] = &["agent_id", "item", "item_id", "item_index", "item_total"];

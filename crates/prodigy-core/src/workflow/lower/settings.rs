@@ -43,7 +43,8 @@ impl Lower<'_> {
         let mut fields = self.fields(node)?;
         let env = fields.take("env").and_then(|node| self.filled(node)).map(SecretSource::Env);
         let file = fields.take("file");
-        let file = file.and_then(|node| Some(self.rebase(node, &self.filled(node)?)));
+        let file = file.and_then(|node| Some((node, self.filled(node)?)));
+        let file = file.map(|(node, path)| self.rebase(node, &path));
         let file = file.map(SecretSource::File);
         let command = fields.take("command").and_then(|node| self.filled(node));
         let command = command.map(SecretSource::Command);
@@ -58,11 +59,7 @@ impl Lower<'_> {
     }
 
     /// Reads the profiles.
-    pub(super) fn profiles(
-        &mut self,
-        node: &Node,
-        scope: &Scope,
-    ) -> BTreeMap<String, Vec<EnvVar>> {
+    pub(super) fn profiles(&mut self, node: &Node, scope: &Scope) -> BTreeMap<String, Vec<EnvVar>> {
         let entries = self.table(node).iter();
         entries.map(|(key, value)| (key.text.clone(), self.env(value, scope))).collect()
     }

@@ -33,7 +33,8 @@ impl Lower<'_> {
         let timeout = fields.take("timeout").and_then(|node| self.limit(node));
         let outputs = fields.take("capture_outputs");
         let outputs = outputs.map(|node| self.table(node)).unwrap_or_default();
-        let captures = outputs.iter().filter_map(|(key, node)| self.setup_capture(key, node, count));
+        let captures =
+            outputs.iter().filter_map(|(key, node)| self.setup_capture(key, node, count));
         let captures = captures.collect();
         self.finish(fields);
         Some(Setup { phase: Phase { steps, timeout }, captures })

@@ -26,9 +26,8 @@ fn distance(left: &str, right: &str) -> usize {
             let at = |line: &[usize], index: usize| line.get(index).copied().unwrap_or(usize::MAX);
             let replaced = at(&above, column) + usize::from(letter != *other);
             let mut best = replaced.min(at(&above, column + 1) + 1).min(at(&current, column) + 1);
-            let swapped = column > 0
-                && previous == Some(*other)
-                && right.get(column - 1) == Some(&letter);
+            let swapped =
+                column > 0 && previous == Some(*other) && right.get(column - 1) == Some(&letter);
             if swapped && let Some(start) = before.get(column - 1) {
                 best = best.min(start + 1);
             }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{context::Lower, fields::Fields, scope::Scope};
+use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
     template::Sink,
@@ -14,7 +14,7 @@ use crate::{
 const THRESHOLD: f64 = 100.0;
 
 /// How often an incomplete step is completed if nobody says.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::new(2).unwrap_or(NonZeroU32::MIN);
+const ATTEMPTS: NonZeroU32 = at_least_one(2);
 
 impl Lower<'_> {
     /// Reads the judge of a step.
