@@ -68,7 +68,16 @@ mod tests {
             ("/srv/flows/workflow.yml", "../../../../base.yml"),
             ("flows/workflow.yml", "/etc/base.yml"),
         ];
-        insta::assert_debug_snapshot!(cases.map(|(file, path)| join(file, path)), @"");
+        insta::assert_debug_snapshot!(cases.map(|(file, path)| join(file, path)), @r#"
+        [
+            "base.yml",
+            "base.yml",
+            "lib/base.yml",
+            "../../base.yml",
+            "/base.yml",
+            "/etc/base.yml",
+        ]
+        "#);
     }
 
     #[test]
@@ -83,7 +92,16 @@ mod tests {
         ];
         insta::assert_debug_snapshot!(
             cases.map(|(main, file, path)| rebase(main, file, path)),
-            @""
+            @r#"
+        [
+            "x.env",
+            "lib/x.env",
+            "../lib/x.env",
+            "../lib/x.env",
+            "../c/x.env",
+            "/etc/x.env",
+        ]
+        "#
         );
     }
 }

@@ -12,6 +12,14 @@ use crate::{
     yaml::Node,
 };
 
+#[derive(Clone, Copy)]
+enum Kind {
+    Command,
+    Simulated,
+}
+
+const KINDS: &[(&str, Kind)] = &[("command", Kind::Command), ("simulated", Kind::Simulated)];
+
 const PROMPTS: &[(&str, PromptBy)] =
     &[("stdin", PromptBy::Stdin), ("argument", PromptBy::Argument)];
 
@@ -33,27 +41,21 @@ impl Lower<'_> {
 
     fn config(&mut self, node: &Node) -> Option<AgentConfig> {
         let mut fields = self.fields(node)?;
-        let command = fields.take("command");
-        let simulated = fields.take("simulated");
-        let config = match (command, simulated) {
-            (Some(command), None) => self.program(command, &mut fields).map(AgentConfig::Command),
-            (None, Some(rules)) => self.simulated(rules).map(AgentConfig::Simulated),
-            (None, None) | (Some(_), Some(_)) => {
-                let message = "an agent is run by `command` or `simulated`";
-                self.report(Diagnostic::error(node.span, message));
-                return None;
-            }
+        let kind = self.required(&mut fields, "type");
+        let kind = kind.and_then(|node| self.word(node, KINDS))?;
+        let config = match kind {
+            Kind::Command => self.program(&mut fields).map(AgentConfig::Command),
+            Kind::Simulated => Some(AgentConfig::Simulated(self.simulated(&mut fields))),
         };
         self.finish(fields);
         config
     }
 
-    fn program(&mut self, node: &Node, fields: &mut Fields<'_>) -> Option<CommandAgent> {
+    fn program(&mut self, fields: &mut Fields<'_>) -> Option<CommandAgent> {
         let prompt = fields.take("prompt").and_then(|node| self.word(node, PROMPTS));
-        let command: Vec<String> = match node.as_sequence() {
-            Some(words) => words.iter().filter_map(|word| self.text(word)).collect(),
-            None => self.filled(node)?.split_whitespace().map(str::to_owned).collect(),
-        };
+        let node = self.required(fields, "command")?;
+        let words = self.list(node).iter();
+        let command: Vec<String> = words.filter_map(|word| self.text(word)).collect();
         if command.first().is_none_or(|program| program.trim().is_empty()) {
             self.report(Diagnostic::error(node.span, "there is no program to run"));
             return None;
@@ -61,13 +63,11 @@ impl Lower<'_> {
         Some(CommandAgent { command, prompt: prompt.unwrap_or(PromptBy::Stdin) })
     }
 
-    fn simulated(&mut self, node: &Node) -> Option<SimulatedAgent> {
-        let mut fields = self.fields(node)?;
+    fn simulated(&mut self, fields: &mut Fields<'_>) -> SimulatedAgent {
         let seed = fields.take("seed").and_then(|node| self.whole(node)).unwrap_or_default();
         let rules = fields.take("rules").map(|node| self.list(node)).unwrap_or_default();
         let rules = rules.iter().filter_map(|node| self.rule(node)).collect();
-        self.finish(fields);
-        Some(SimulatedAgent { seed, rules })
+        SimulatedAgent { seed, rules }
     }
 
     fn rule(&mut self, node: &Node) -> Option<SimulatedRule> {

@@ -18,6 +18,8 @@ pub(super) struct Lower<'a> {
     pub(super) ids: BTreeSet<String>,
     /// The declared parameters; `None` if the file declares none.
     pub(super) parameters: Option<BTreeSet<String>>,
+    /// The variables that the setup phase captures.
+    pub(super) setup_names: BTreeSet<String>,
     diagnostics: &'a mut Vec<Diagnostic>,
     reported: BTreeSet<Span>,
 }
@@ -30,9 +32,15 @@ impl<'a> Lower<'a> {
             .filter(|diagnostic| diagnostic.severity == Severity::Error)
             .map(|diagnostic| diagnostic.span)
             .collect();
-        let unsupported = Vec::new();
-        let ids = BTreeSet::new();
-        Self { sources, unsupported, ids, parameters: None, diagnostics, reported }
+        Self {
+            sources,
+            unsupported: Vec::new(),
+            ids: BTreeSet::new(),
+            parameters: None,
+            setup_names: BTreeSet::new(),
+            diagnostics,
+            reported,
+        }
     }
 
     /// Adds a diagnostic, unless the structural check has an error at or inside the same place.

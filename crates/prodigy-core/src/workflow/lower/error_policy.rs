@@ -17,6 +17,13 @@ const MIN_ITEMS: u32 = 10;
 /// How many failures a batch has if nobody says.
 const BATCH: NonZeroU32 = at_least_one(10);
 
+const ACTIONS: &[(&str, OnItemFailure)] = &[
+    ("dlq", OnItemFailure::Dlq),
+    ("retry", OnItemFailure::Retry),
+    ("skip", OnItemFailure::Skip),
+    ("stop", OnItemFailure::Stop),
+];
+
 const PRESERVE: &[(&str, Preserve)] =
     &[("failed", Preserve::Failed), ("always", Preserve::Always), ("never", Preserve::Never)];
 
@@ -84,7 +91,7 @@ impl Lower<'_> {
 
     fn handlers(&mut self, node: &Node, scope: &Scope) -> BTreeMap<String, Vec<Step>> {
         let entries = self.table(node).iter();
-        entries.map(|(key, steps)| (key.text.clone(), self.commands(steps, scope))).collect()
+        entries.map(|(key, steps)| (key.text.clone(), self.steps(steps, scope))).collect()
     }
 
     fn on_item_failure(
@@ -93,26 +100,15 @@ impl Lower<'_> {
         handlers: &BTreeMap<String, Vec<Step>>,
     ) -> Option<OnItemFailure> {
         let text = self.filled(node)?;
-        let name = text.strip_prefix("custom:").map(str::trim);
-        let plain = match text.as_str() {
-            "dlq" => Some(OnItemFailure::Dlq),
-            "retry" => Some(OnItemFailure::Retry),
-            "skip" => Some(OnItemFailure::Skip),
-            "stop" => Some(OnItemFailure::Stop),
-            _ => None,
+        let Some(name) = text.strip_prefix("custom:").map(str::trim) else {
+            return self.word(node, ACTIONS);
         };
-        if plain.is_some() && name.is_none() {
-            return plain;
-        }
-        let name = name.unwrap_or(&text);
         if handlers.contains_key(name) {
             return Some(OnItemFailure::Custom(name.to_owned()));
         }
         let message = format!("there is no handler `{name}` in `error_policy.handlers`");
         let mut diagnostic = Diagnostic::error(node.span, message);
-        let words = ["dlq", "retry", "skip", "stop"].into_iter();
-        let known = words.chain(handlers.keys().map(String::as_str));
-        diagnostic.help = did_you_mean(name, known);
+        diagnostic.help = did_you_mean(name, handlers.keys().map(String::as_str));
         self.report(diagnostic);
         None
     }

@@ -11,6 +11,7 @@ mod error_policy;
 mod fields;
 mod handler;
 mod map;
+mod mentions;
 mod parameters;
 mod read;
 mod retry;

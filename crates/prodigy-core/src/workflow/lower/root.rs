@@ -121,6 +121,7 @@ impl Lower<'_> {
         let found = [setup, map, policy, reduce, merge].map(Found::of);
         self.check_names(&found);
         let [in_setup, in_map, in_policy, in_reduce, in_merge] = &found;
+        self.setup_names = in_setup.captures().cloned().collect();
         // A variable lives from its phase on; those of an item die with the item.
         let start = Scope::phase(in_setup.captures()).and(&["setup"]);
         let item = start.adding(in_map.captures()).adding(in_policy.captures()).with_item();

@@ -24,7 +24,7 @@ impl Lower<'_> {
 
     /// Reads the names of environment files, relative to the workflow file.
     pub(super) fn env_files(&mut self, node: &Node) -> Vec<String> {
-        let files = self.list(node).iter();
+        let files = node.as_sequence().unwrap_or(std::slice::from_ref(node)).iter();
         files.filter_map(|file| self.filled(file).map(|path| self.rebase(file, &path))).collect()
     }
 

@@ -48,7 +48,21 @@ mod tests {
         let words = ["timeout", "stalled", "no_commit"];
         insta::assert_debug_snapshot!(
             ["timeot", "tmieout", "no-commit", "banana", ""].map(|word| did_you_mean(word, words)),
-            @"",
+            @r#"
+        [
+            Some(
+                "did you mean `timeout`?",
+            ),
+            Some(
+                "did you mean `timeout`?",
+            ),
+            Some(
+                "did you mean `no_commit`?",
+            ),
+            None,
+            None,
+        ]
+        "#,
         );
     }
 }

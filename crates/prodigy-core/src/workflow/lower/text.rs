@@ -12,7 +12,10 @@ impl Lower<'_> {
     pub(super) fn template(&mut self, node: &Node, scope: &Scope, sink: Sink) -> Option<Text> {
         let source = self.text(node)?;
         match Text::parse(&source, &scope.names, sink) {
-            Ok(text) => Some(text),
+            Ok(text) => {
+                self.check_references(node, text.references());
+                Some(text)
+            }
             Err(faults) => {
                 self.faults(node, faults);
                 None
@@ -30,7 +33,10 @@ impl Lower<'_> {
     ) -> Option<Script> {
         let source = self.filled(node)?;
         match Script::parse(&source, &scope.names, dialect, allow_raw) {
-            Ok(script) => Some(script),
+            Ok(script) => {
+                self.check_references(node, script.references());
+                Some(script)
+            }
             Err(faults) => {
                 self.faults(node, faults);
                 None
@@ -42,7 +48,13 @@ impl Lower<'_> {
     pub(super) fn expression(&mut self, node: &Node, place: Place) -> Option<Expr> {
         let source = self.filled(node)?;
         match Expr::parse(&source, place) {
-            Ok(expression) => Some(expression),
+            Ok(expression) => {
+                // The paths of `filter` and the like may be fields of the item.
+                if place == Place::When {
+                    self.check_paths(node, &expression);
+                }
+                Some(expression)
+            }
             Err(fault) => {
                 self.faults(node, [fault]);
                 None
