@@ -1,0 +1,76 @@
+//! What lowering carries along: the sources, what was found wrong, what is known.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    diagnostic::{Diagnostic, Fault, Severity, Sources, Span},
+    workflow::Unsupported,
+    yaml::{self, Node},
+};
+
+/// The state of one lowering.
+pub(super) struct Lower<'a> {
+    /// The files that spans point into.
+    pub(super) sources: &'a Sources,
+    /// Keys that this version cannot honour.
+    pub(super) unsupported: Vec<Unsupported>,
+    /// Every step id of the workflow.
+    pub(super) ids: BTreeSet<String>,
+    /// The declared parameters; `None` if the file declares none.
+    pub(super) parameters: Option<BTreeSet<String>>,
+    /// The variables that the setup phase captures.
+    pub(super) setup_names: BTreeSet<String>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    reported: BTreeSet<Span>,
+}
+
+impl<'a> Lower<'a> {
+    /// Starts a lowering; `diagnostics` holds what the structural check found.
+    pub(super) fn new(sources: &'a Sources, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
+        let reported = diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            .map(|diagnostic| diagnostic.span)
+            .collect();
+        Self {
+            sources,
+            unsupported: Vec::new(),
+            ids: BTreeSet::new(),
+            parameters: None,
+            setup_names: BTreeSet::new(),
+            diagnostics,
+            reported,
+        }
+    }
+
+    /// Adds a diagnostic, unless the structural check has an error at or inside the same place.
+    ///
+    /// Both look at every value. The structural check knows more about what was
+    /// meant, so it has the word; this one sees to it that nothing slips through.
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        let span = diagnostic.span;
+        let first = Span { end: 0, ..span };
+        let last = Span { start: span.end, end: u32::MAX, ..span };
+        let known = self.reported.range(first..=last).any(|other| other.end <= span.end);
+        if !known {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// Reports that a value is of the wrong kind.
+    pub(super) fn wrong_kind(&mut self, node: &Node, expected: &str) {
+        let message = format!("expected {expected}, found {}", node.kind());
+        self.report(Diagnostic::error(node.span, message));
+    }
+
+    /// Reports what is wrong inside a scalar.
+    pub(super) fn faults(&mut self, node: &Node, faults: impl IntoIterator<Item = Fault>) {
+        let text = self.sources.get(node.span.file).map(|source| source.text.as_str());
+        for fault in faults {
+            let span = yaml::inner_span(node, text.unwrap_or_default(), fault.range);
+            let mut diagnostic = Diagnostic::error(span, fault.message);
+            diagnostic.help = fault.help;
+            self.diagnostics.push(diagnostic);
+        }
+    }
+}
