@@ -166,7 +166,7 @@ impl Workplace {
             Ok(waiting) => waiting,
             Err(slot) => {
                 let job = self.identity.job.as_str();
-                (slot, Supervisor::start_for_job(&self.program, job).await.map_err(lost)?)
+                (slot, Supervisor::start(&self.program, job).await.map_err(lost)?)
             }
         };
         launch.log = Some(self.log_files(slot));
