@@ -9,6 +9,10 @@ pub(crate) enum ConfigCommand {
     Todo,
 }
 
-pub(super) fn run(_args: &Args, _command: &ConfigCommand, _out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    _args: &Args,
+    _command: &ConfigCommand,
+    _out: &mut Output,
+) -> Result<Exit, CliError> {
     Err(CliError::new(Exit::Failure, "unfinished"))
 }

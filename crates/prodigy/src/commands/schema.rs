@@ -9,6 +9,10 @@ pub(crate) enum SchemaCommand {
     Todo,
 }
 
-pub(super) fn run(_args: &Args, _command: &SchemaCommand, _out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    _args: &Args,
+    _command: &SchemaCommand,
+    _out: &mut Output,
+) -> Result<Exit, CliError> {
     Err(CliError::new(Exit::Failure, "unfinished"))
 }
