@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{lower::did_you_mean, merge::overlay, paths};
+use super::{grammar::did_you_mean, merge::overlay, paths};
 use crate::{
     diagnostic::{Diagnostic, Sources, Span},
     yaml::{self, Key, Node, Yaml},
@@ -120,12 +120,11 @@ impl Composer<'_> {
         let nodes = node.as_sequence().unwrap_or(std::slice::from_ref(node));
         let mut names = Vec::new();
         for node in nodes {
-            match node.as_str().filter(|name| !name.trim().is_empty()) {
-                Some(name) => names.push((name.to_owned(), node.span)),
-                None => {
-                    let found = node.kind();
-                    self.error(node.span, format!("expected the name of a file, found {found}"));
-                }
+            if let Some(name) = node.as_str().filter(|name| !name.trim().is_empty()) {
+                names.push((name.to_owned(), node.span));
+            } else {
+                let found = node.kind();
+                self.error(node.span, format!("expected the name of a file, found {found}"));
             }
         }
         (names.len() == nodes.len()).then_some(names)

@@ -239,7 +239,12 @@ fn errors_point_into_the_file_they_are_in() {
     insta::assert_snapshot!(errors_of(&[
         ("main.yml", "extends: base.yml\nsteps:\n  - claude: ${oops}\n"),
         ("base.yml", "name: x\nenv:\n  A: ${item}\n"),
-    ]), @"");
+    ]), @"
+    main.yml:3:13: error: unknown variable `oops`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    base.yml:3:6: error: unknown variable `item`
+        write `$${` for a literal `${`; the variables here are `env`, `params`, `workflow`
+    ");
 }
 
 #[test]

@@ -59,7 +59,12 @@ fn parts_of_mapreduce_workflows_load() {
         .iter()
         .map(|(name, text)| warnings(name, &format!("extends: rest.yml\n{text}")))
         .collect();
-    insta::assert_snapshot!(warnings, @"");
+    insta::assert_snapshot!(warnings, @"
+    nested-commands.yml:5:5: warning: `commands` is deprecated
+        put the steps directly under `agent_template`
+    nested-commands.yml:8:3: warning: `commands` is not needed here
+        put the steps directly under `reduce`
+    ");
 }
 
 #[test]

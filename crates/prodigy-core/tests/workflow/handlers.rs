@@ -75,12 +75,13 @@ fn a_setting_in_both_places_is_an_error() {
 - shell: b
   on_failure: {claude: /fix, max_retries: 2, max_attempts: 2}
 "#), @"
-    main.yml:4:3: error: `max_attempts` is given here and in `on_failure`
-        keep one of them
-    main.yml:5:3: error: `fail_workflow` is given here and in `on_failure`
-        keep one of them
-    main.yml:7:30: error: `max_attempts` and `max_retries` mean the same
-        keep one of them
+    main.yml:4:3: error: `max_attempts` stands here and in `on_failure`
+        keep the one in `on_failure`
+    main.yml:5:3: error: `fail_workflow` stands here and in `on_failure`
+        keep the one in `on_failure`
+    main.yml:7:30: error: `max_retries` has no effect here
+    main.yml:7:46: error: `max_retries` and `max_attempts` mean the same
+        keep `max_attempts`
     ");
 }
 
@@ -96,12 +97,13 @@ fn contradictions_in_a_handler_are_errors() {
 - shell: d
   on_failure: 7
 "#), @"
-    main.yml:3:16: error: `shell` cannot stand beside `commands`
-        put it into `commands`
+    main.yml:3:26: error: `on_failure` has one way to name commands, found `shell` and `commands`
+    main.yml:3:37: error: each element of `commands` must be a mapping, found `y`
+        write `shell: …` or `claude: …`
     main.yml:5:15: error: a handler with `strategy: cleanup` never tries the step again
         use `strategy: recovery`, or remove `max_attempts`
-    main.yml:7:36: error: `clean` is not one of `recovery`, `fallback`, `cleanup`, `custom`
-    main.yml:9:15: error: expected `true`, a command, a list of commands, or a handler, found a number
+    main.yml:7:36: error: `strategy` must be `recovery`, `fallback`, `cleanup` or `custom`, found `clean`
+        did you mean `cleanup`?
     ");
 }
 
@@ -121,13 +123,13 @@ fn on_success_is_a_full_step_or_two() {
     on_failure: true
 "#), @"
     shell: deploy
-      on_success: 
+      on_success:
         shell: notify ${shell.output}
           timeout: 1m 00s
         claude: /update-docs
           timeout: 1m 00s
     shell: build
-      on_success: 
+      on_success:
         claude: /update-metrics
           working_dir: dist
           capture: metrics String Stdout

@@ -142,8 +142,11 @@ map: {input: "ls ${setup.dir}", agent_template: [{shell: a}]}
     main.yml:4:14: error: this could be a file or a command
         write `input: {file: …}` or `input: {command: …}`
     ");
-    insta::assert_snapshot!(errors("mode: mapreduce\nmap: {input: {file: a, glob: b}, agent_template: [{shell: a}]}\n"), @"main.yml:2:14: error: an input is one of `file`, `command`, `glob`, `items`");
-    insta::assert_snapshot!(errors("mode: mapreduce\nmap: {input: {}, agent_template: [{shell: a}]}\n"), @"main.yml:2:14: error: an input is one of `file`, `command`, `glob`, `items`");
+    insta::assert_snapshot!(errors("mode: mapreduce\nmap: {input: {file: a, glob: b}, agent_template: [{shell: a}]}\n"), @"main.yml:2:24: error: `input` has one source, found `file` and `glob`");
+    insta::assert_snapshot!(errors("mode: mapreduce\nmap: {input: {}, agent_template: [{shell: a}]}\n"), @"
+    main.yml:2:7: error: `input` needs a source
+        add `file`, `command`, `glob` or `items`
+    ");
 }
 
 #[test]
@@ -205,9 +208,9 @@ setup:
 "#)), @"
     main.yml:7:10: error: there is no command 1: setup has 1, counted from 0
     main.yml:8:38: error: `(` is not a regular expression: unclosed group
-    main.yml:9:12: error: `command_index` is missing
-    main.yml:10:5: error: `not-good` cannot be the name of a variable
-        a name has letters, digits and `_`, and starts with no digit
+    main.yml:9:5: error: a captured output needs `command_index`
+        `command_index`: Is the number of the step, from 0.
+    main.yml:10:5: error: `not-good` cannot be the name of a variable: only letters, digits and `_`, no digit first
     main.yml:11:5: error: the variable `item` would hide `${item}`
         choose another name
     ");
@@ -330,15 +333,15 @@ error_collection: batched:0
 "#)), @"
     main.yml:6:20: error: there is no handler `tdiy` in `error_policy.handlers`
         did you mean `tidy`?
-    main.yml:8:22: error: expected a number from 0 to 1, found a number
-    main.yml:9:23: error: `sometimes` is not one of `failed`, `always`, `never`
-    main.yml:10:34: error: `quadratic` is not one of `fixed`, `linear`, `exponential`, `fibonacci`
-    main.yml:10:57: error: `overload` is not one of `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost`, `cancelled`
+    main.yml:8:22: error: `failure_threshold` must be a number from 0 to 1, found `20`
+    main.yml:9:23: error: `preserve_worktrees` must be `failed`, `always` or `never`, found `sometimes`
+    main.yml:10:34: error: `type` must be `fixed`, `linear`, `exponential` or `fibonacci`, found `quadratic`
+    main.yml:10:57: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost` or `cancelled`, found `overload`
     main.yml:11:30: error: `soon` is not a duration; write for example `30s` or `1h 30m`
-    main.yml:11:55: error: expected a whole number from 1, found a number
-    main.yml:12:1: error: `max_failures` is given here and in `error_policy`
-        keep one of them
-    main.yml:13:19: error: `batched:0` is not one of `aggregate`, `immediate`, `batched`, `batched:N`
+    main.yml:11:55: error: `failure_threshold` must be a whole number from 1, found `0`
+    main.yml:12:1: error: `max_failures` stands here and in `error_policy`
+        keep the one in `error_policy`
+    main.yml:13:19: error: `error_collection` must be `aggregate`, `immediate`, `batched` or `batched:N` or a mapping, found `batched:0`
         did you mean `batched`?
     ");
 }
@@ -347,23 +350,36 @@ error_collection: batched:0
 fn deprecated_nesting_gives_a_warning() {
     insta::assert_snapshot!(warnings(
         "mode: mapreduce\nmap: {input: a.json, agent_template: {commands: [{shell: a}]}}\nreduce: {commands: [{shell: b}]}\n"
-    ), @"");
+    ), @"
+    main.yml:2:39: warning: `commands` is deprecated
+        put the steps directly under `agent_template`
+    main.yml:3:10: warning: `commands` is not needed here
+        put the steps directly under `reduce`
+    ");
 }
 
 #[test]
 fn a_mapreduce_workflow_needs_a_map() {
-    insta::assert_snapshot!(errors("mode: mapreduce\nname: x\n"), @"main.yml:1:1: error: `map` is missing");
+    insta::assert_snapshot!(errors("mode: mapreduce\nname: x\n"), @"
+    main.yml:1:1: error: a MapReduce workflow needs `map`
+        `map`: Runs for each item.
+    ");
     insta::assert_snapshot!(errors("mode: mapreduce\nmap: {max_parallel: 2}\n"), @"
-    main.yml:2:6: error: `input` is missing
-    main.yml:2:6: error: `agent_template` is missing
+    main.yml:2:1: error: `map` needs `input`
+        `input`: Is where the items come from: a file, a command, or in full.
+    main.yml:2:1: error: `map` needs `agent_template`
+        `agent_template`: Is the steps for each item.
     ");
     insta::assert_snapshot!(errors("name: x\n"), @"
-    main.yml:1:1: error: there are no steps
-        write `steps:`, or `mode: mapreduce` with `map:`
+    main.yml:1:1: error: a sequential workflow needs `steps`
+        `steps`: Is the steps.
     ");
-    insta::assert_snapshot!(errors("mode: parallel\nsteps: [{shell: a}]\n"), @"main.yml:1:7: error: `parallel` is not one of `sequential`, `mapreduce`");
+    insta::assert_snapshot!(errors("mode: parallel\nsteps: [{shell: a}]\n"), @"main.yml:1:7: error: `mode` must be `sequential` or `mapreduce`, found `parallel`");
     insta::assert_snapshot!(errors("[]\n"), @"main.yml:1:1: error: there are no steps");
-    insta::assert_snapshot!(errors("steps: []\n"), @"main.yml:1:8: error: there are no steps");
+    insta::assert_snapshot!(errors("steps: []\n"), @"main.yml:1:8: error: `steps` is empty");
     insta::assert_snapshot!(errors(""), @"main.yml:1:1: error: the file is empty");
-    insta::assert_snapshot!(errors("just text\n"), @"main.yml:1:1: error: expected a mapping, found text");
+    insta::assert_snapshot!(errors("just text\n"), @"
+    main.yml:1:1: error: a workflow is a list of steps or a mapping, found `just text`
+        write `- shell: …`, or `mode: mapreduce` with `map:`
+    ");
 }

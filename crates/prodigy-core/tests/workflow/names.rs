@@ -39,8 +39,30 @@ reduce:
   - {shell: b, capture: ours}
 merge:
   - claude: five ${ours} ${map.total} ${mine}
-"#), @"");
-    insta::assert_snapshot!(errors("- claude: ${item} ${index} ${merge.worktree} ${setup.x}\n"), @"");
+"#), @"
+    main.yml:4:17: error: unknown variable `item`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:4:25: error: unknown variable `map`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:9:27: error: unknown variable `map`
+        write `$${` for a literal `${`; the variables here are `agent_id`, `claude`, `env`, `error`, `item`, `item_id`, `item_index`, `item_total`, `last`, `mine`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:11:19: error: unknown variable `mine`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `map`, `ours`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:12:18: error: unknown variable `item`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `map`, `ours`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:15:39: error: unknown variable `mine`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `map`, `merge`, `ours`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
+    ");
+    insta::assert_snapshot!(errors("- claude: ${item} ${index} ${merge.worktree} ${setup.x}\n"), @"
+    main.yml:1:11: error: unknown variable `item`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:1:19: error: unknown variable `index`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:1:28: error: unknown variable `merge`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:1:46: error: unknown variable `setup`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    ");
 }
 
 #[test]
@@ -59,9 +81,18 @@ steps:
     when: ${steps.other.status} == 'x' && params.whom == 'y'
   - claude: ${workflow.started:-unknown} ${steps.gone.output:-none}
 "#), @"
+    main.yml:5:13: error: no step has the id `biuld`
+        did you mean `build`?
+    main.yml:5:35: error: a step has no `outptu`
+        did you mean `output`?
+    main.yml:6:17: error: no parameter is called `woh`
+        did you mean `who`?
+    main.yml:6:31: error: `workflow` has no `nam`
+        did you mean `name`?
     main.yml:7:11: error: no step has the id `other`
     main.yml:7:43: error: no parameter is called `whom`
         did you mean `who`?
+    main.yml:8:42: error: no step has the id `gone`
     ");
     insta::assert_snapshot!(errors(r#"
 mode: mapreduce
@@ -69,7 +100,13 @@ setup: {commands: [{shell: a}], capture_outputs: {count: 0}}
 map: {input: a.json, agent_template: [{claude: "${setup.cuont}"}]}
 reduce: [{claude: "${map.succesful} ${map.results}"}]
 merge: [{claude: "${merge.branch}"}]
-"#), @"");
+"#), @"
+    main.yml:4:49: error: `setup` has no `cuont`
+        did you mean `count`?
+    main.yml:5:20: error: `map` has no `succesful`
+        did you mean `successful`?
+    main.yml:6:19: error: `merge` has no `branch`
+    ");
 }
 
 #[test]

@@ -50,10 +50,13 @@ secrets:
 steps: [{shell: a}]
 "#), @"
     main.yml:2:7: error: `A=B` cannot be the name of an environment variable
-    main.yml:2:20: error: expected text, found a list
-    main.yml:4:8: error: a secret has one source: `env`, `file` or `command`
-    main.yml:5:8: error: a secret has one source: `env`, `file` or `command`
-    main.yml:6:10: error: expected a mapping, found text
+    main.yml:2:20: error: `C` must be text, found a list
+    main.yml:2:29: error: unknown variable `item`
+        write `$${` for a literal `${`; the variables here are `env`, `params`, `workflow`
+    main.yml:4:3: error: a secret needs a source
+        add `env`, `file` or `command`
+    main.yml:5:17: error: a secret has one source, found `env` and `file`
+    main.yml:6:10: error: `THREE` must be a mapping, found `plain`
     ");
 }
 
@@ -100,9 +103,8 @@ steps: [{shell: a}]
     main.yml:5:31: error: `c` is of the type `string`, and this is a number
     main.yml:6:7: error: a parameter with a default is never missing
         keep `required` or `default`
-    main.yml:7:3: error: `not-good` cannot be the name of a variable
-        a name has letters, digits and `_`, and starts with no digit
-    main.yml:8:13: error: `strng` is not one of `string`, `number`, `boolean`, `array`, `object`
+    main.yml:7:3: error: `not-good` cannot be the name of a variable: only letters, digits and `_`, no digit first
+    main.yml:8:13: error: `type` must be `string`, `number`, `boolean`, `array` or `object`, found `strng`
         did you mean `string`?
     ");
 }
@@ -209,14 +211,15 @@ agents:
   d: {type: simulated, command: [x], rules: [{prompt: "(", fault: crsh, probability: 2, edits: [{content: x}]}]}
 steps: [{shell: a}]
 "#), @"
-    main.yml:3:6: error: `type` is missing
-    main.yml:4:13: error: `robot` is not one of `command`, `simulated`
-    main.yml:5:31: error: there is no program to run
-    main.yml:6:24: error: `command` has no effect here
+    main.yml:3:3: error: `a` needs `type: command` or `type: simulated`
+    main.yml:4:13: error: `type` must be `command` or `simulated`, found `robot`
+    main.yml:5:31: error: `command` is empty
+    main.yml:6:24: error: unknown key `command` in an agent of type `simulated`
     main.yml:6:55: error: `(` is not a regular expression: unclosed group
-    main.yml:6:67: error: `crsh` is not one of `crash`, `hang`, `lie`, `error`, `permission_denied`
+    main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error` or `permission_denied`, found `crsh`
         did you mean `crash`?
-    main.yml:6:86: error: expected a number from 0 to 1, found a number
-    main.yml:6:97: error: `path` is missing
+    main.yml:6:86: error: `probability` must be a number from 0 to 1, found `2`
+    main.yml:6:89: error: an edit needs `path`
+        `path`: Is the file, relative to the worktree.
     ");
 }

@@ -180,9 +180,9 @@ fn a_step_can_react_to_exit_codes() {
     101: {shell: a, claude: /b, timeout: 5}
 "#), @"
     shell: test
-      on_exit_code 2: 
+      on_exit_code 2:
         shell: repair
-      on_exit_code 101: 
+      on_exit_code 101:
         shell: a
           timeout: 5s
         claude: /b
@@ -211,15 +211,14 @@ fn what_has_no_effect_is_an_error() {
 - shell: h
   retry: {backoff: {type: fixed, delay: 1s}, initial_delay: 1s}
 "#), @"
-    main.yml:3:3: error: `shell_program` has no effect here
-    main.yml:5:3: error: `allow_raw` has no effect here
-    main.yml:7:3: error: `capture_format` has no effect here
+    main.yml:3:3: error: `shell_program` has no effect without `shell` in a step
+    main.yml:5:3: error: `allow_raw` has no effect without `shell` in a step
+    main.yml:7:3: error: `capture_format` has no effect without `capture` or `capture_output` in a step
     main.yml:10:3: error: `capture_format` has no effect here
-    main.yml:12:3: error: `max_attempts` has no effect without `on_failure`
+    main.yml:12:3: error: `max_attempts` has no effect without `on_failure` in a step
         `retry: {attempts: …}` tries a step again
-    main.yml:14:3: error: `fail_workflow` has no effect without `on_failure`
-        a step without `on_failure` fails its phase anyway
-    main.yml:16:3: error: `model` is for steps that run an agent
+    main.yml:14:3: error: `fail_workflow` has no effect without `on_failure` in a step
+    main.yml:16:3: error: `model` has no effect without `claude`, `codex` or `agent` in a step
     main.yml:18:46: error: `initial_delay` has no effect beside a full `backoff`
         put it into `backoff`, as `initial` or `delay`
     ");
@@ -258,19 +257,18 @@ fn wrong_values_are_errors_at_the_value() {
         an id has letters, digits, `_` and `-`
     main.yml:9:12: error: `not-good` cannot be the name of a variable
         a name has letters, digits and `_`, and starts with no digit
-    main.yml:11:22: error: `timeuot` is not one of `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost`, `cancelled`
+    main.yml:11:22: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost` or `cancelled`, found `timeuot`
         did you mean `timeout`?
-    main.yml:11:31: error: `nonsense` is not one of `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost`, `cancelled`
+    main.yml:11:31: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost` or `cancelled`, found `nonsense`
     main.yml:12:43: error: `0999` are not permissions
         write octal digits, such as `0644` or `0755`
-    main.yml:14:18: error: exit code 0 is success
-        use `on_success`
+    main.yml:14:18: error: `0` is not an exit code from 1 to 255
     main.yml:14:33: error: `many` is not an exit code from 1 to 255
-    main.yml:16:19: error: `jsn` is not one of `string`, `number`, `json`, `lines`, `boolean`
+    main.yml:16:19: error: `capture_format` must be `string`, `number`, `json`, `lines` or `boolean`, found `jsn`
         did you mean `json`?
-    main.yml:19:21: error: expected a whole number from 1, found a number
+    main.yml:19:21: error: `attempts` must be a whole number from 1, found `0`
     main.yml:21:14: error: expected a value, found the end
-    main.yml:22:10: error: expected text, found nothing
+    main.yml:22:10: error: `shell` must be a command, found empty text
     main.yml:23:11: error: expected text, found nothing
     ");
 }
@@ -281,9 +279,10 @@ fn a_step_needs_exactly_one_action() {
 - name: nothing
 - {shell: a, claude: b}
 "#), @"
-    main.yml:2:3: error: a step needs an action: one of `shell`, `claude`, `codex`, `agent`, `write_file`, `foreach`
-    main.yml:3:3: error: a step has one action, not `shell` and `claude`
-        write two steps
+    main.yml:2:3: error: a step needs an action
+        add `shell`, `claude`, `codex`, `agent`, `write_file` or `foreach`
+    main.yml:3:14: error: a step has one action, found `shell` and `claude`
+        make it a step of its own
     ");
 }
 
@@ -296,7 +295,16 @@ fn errors_inside_text_point_into_the_text() {
     and ${unknown}
 - shell: a
   on_failure: "/fix ${unknown}"
-"#), @"");
+"#), @"
+    main.yml:2:19: error: unknown variable `nothing`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:2:39: error: unknown variable `nor`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:5:9: error: unknown variable `unknown`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    main.yml:7:21: error: unknown variable `unknown`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+    ");
 }
 
 #[test]
@@ -329,7 +337,12 @@ fn old_shapes_give_warnings() {
   capture_output: x
 - shell: b
   on_failure: {claude: /fix, retry_original: true, max_retries: 3}
-"#), @"");
+"#), @"
+    main.yml:3:3: warning: `capture_output` is deprecated
+        write `capture: NAME`
+    main.yml:5:30: warning: `retry_original` is deprecated
+        set `max_attempts` above 1: that tries the original again
+    ");
 }
 
 #[test]

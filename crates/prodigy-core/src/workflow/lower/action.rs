@@ -25,15 +25,9 @@ impl Lower<'_> {
         let given: Vec<&(Key, Node)> =
             ACTIONS.iter().filter_map(|name| fields.take_entry(name)).collect();
         let Some((key, node)) = given.first() else {
-            let message = format!("a step needs an action: one of `{}`", ACTIONS.join("`, `"));
-            self.report(Diagnostic::error(fields.span, message));
+            self.unusable(fields.span, "a step needs an action");
             return None;
         };
-        if let Some((other, _)) = given.get(1) {
-            let message = format!("a step has one action, not `{}` and `{}`", key.text, other.text);
-            let help = "write two steps";
-            self.report(Diagnostic::error(fields.span, message).help(help));
-        }
         match key.text.as_str() {
             "shell" => self.shell(node, fields, scope),
             "agent" => self.agent(node, scope),

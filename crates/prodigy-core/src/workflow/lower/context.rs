@@ -43,10 +43,9 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Adds a diagnostic, unless the structural check has an error at or inside the same place.
+    /// Reports something that the structural check does not look for.
     ///
-    /// Both look at every value. The structural check knows more about what was
-    /// meant, so it has the word; this one sees to it that nothing slips through.
+    /// Where that check has an error at or inside the same place, it has the word.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         let span = diagnostic.span;
         let first = Span { end: 0, ..span };
@@ -57,10 +56,19 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Reports that a value is of the wrong kind.
+    /// Reports a part that cannot be used and that the structural check should have reported.
+    ///
+    /// If that check found anything wrong, this is a consequence of it. If it found
+    /// nothing, the two disagree, and the part must not be left out in silence.
+    pub(super) fn unusable(&mut self, span: Span, message: impl Into<String>) {
+        if self.reported.is_empty() {
+            self.diagnostics.push(Diagnostic::error(span, message));
+        }
+    }
+
+    /// Reports a value of the wrong kind, which the structural check should have reported.
     pub(super) fn wrong_kind(&mut self, node: &Node, expected: &str) {
-        let message = format!("expected {expected}, found {}", node.kind());
-        self.report(Diagnostic::error(node.span, message));
+        self.unusable(node.span, format!("expected {expected}, found {}", node.kind()));
     }
 
     /// Reports what is wrong inside a scalar.

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
-use super::{
-    context::Lower, fields::Fields, read::at_least_one, scope::Scope, similar::did_you_mean,
-};
+use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
-    workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve, Step},
+    workflow::{
+        BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve, Step,
+        grammar::did_you_mean,
+    },
     yaml::Node,
 };
 
@@ -43,7 +44,10 @@ impl Lower<'_> {
         let handlers = inner("handlers").map(|node| self.handlers(node, scope)).unwrap_or_default();
         let min_items = inner("min_items").and_then(|node| self.whole(node));
         let preserve = inner("preserve_worktrees").and_then(|node| self.word(node, PRESERVE));
-        let mut either = |name| self.inside_or_above(block.as_mut(), root, name);
+        let mut either = |name: &str| {
+            let inside = block.as_mut().and_then(|fields| fields.take(name));
+            inside.or_else(|| root.take(name))
+        };
         let action = either("on_item_failure");
         let go_on = either("continue_on_failure");
         let max_failures = either("max_failures");
@@ -71,22 +75,6 @@ impl Lower<'_> {
             self.finish(block);
         }
         policy
-    }
-
-    /// Takes a setting from the block or from the top of the file; both is an error.
-    fn inside_or_above<'n>(
-        &mut self,
-        block: Option<&mut Fields<'n>>,
-        root: &mut Fields<'n>,
-        name: &str,
-    ) -> Option<&'n Node> {
-        let inside = block.and_then(|fields| fields.take_entry(name));
-        let above = root.take_entry(name);
-        if let (Some(_), Some((key, _))) = (inside, above) {
-            let message = format!("`{name}` is given here and in `error_policy`");
-            self.report(Diagnostic::error(key.span, message).help("keep one of them"));
-        }
-        inside.or(above).map(|(_, node)| node)
     }
 
     fn handlers(&mut self, node: &Node, scope: &Scope) -> BTreeMap<String, Vec<Step>> {
@@ -133,11 +121,7 @@ impl Lower<'_> {
             (_, None) => None,
         };
         if collection.is_none() {
-            let message =
-                format!("`{text}` is not one of `aggregate`, `immediate`, `batched`, `batched:N`");
-            let mut diagnostic = Diagnostic::error(node.span, message);
-            diagnostic.help = did_you_mean(&text, ["aggregate", "immediate", "batched"]);
-            self.report(diagnostic);
+            self.wrong_kind(node, "`aggregate`, `immediate`, `batched` or `batched:N`");
         }
         collection
     }

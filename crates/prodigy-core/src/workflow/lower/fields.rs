@@ -40,6 +40,13 @@ impl<'n> Fields<'n> {
         self.take_entry(name).map(|(_, node)| node)
     }
 
+    /// Takes the value of a key that has two names.
+    pub(super) fn take_either(&mut self, name: &str, alias: &str) -> Option<&'n Node> {
+        // Both are taken: the structural check reports that they mean the same.
+        let (first, second) = (self.take(name), self.take(alias));
+        first.or(second)
+    }
+
     /// Takes a key and its value.
     pub(super) fn take_entry(&mut self, name: &str) -> Option<&'n (Key, Node)> {
         let position = self.rest.iter().position(|(key, _)| key.text == name)?;
@@ -72,27 +79,11 @@ impl Lower<'_> {
         Some(Fields { span: node.span, rest: entries.iter().collect() })
     }
 
-    /// Takes a key that has two names; giving both is an error.
-    pub(super) fn take_either<'n>(
-        &mut self,
-        fields: &mut Fields<'n>,
-        name: &str,
-        alias: &str,
-    ) -> Option<&'n (Key, Node)> {
-        let first = fields.take_entry(name);
-        let second = fields.take_entry(alias);
-        if let (Some(_), Some((key, _))) = (first, second) {
-            let message = format!("`{name}` and `{alias}` mean the same");
-            self.report(Diagnostic::error(key.span, message).help("keep one of them"));
-        }
-        first.or(second)
-    }
-
     /// Takes the value of a key that must be there.
     pub(super) fn required<'n>(&mut self, fields: &mut Fields<'n>, name: &str) -> Option<&'n Node> {
         let node = fields.take(name);
         if node.is_none() {
-            self.report(Diagnostic::error(fields.span, format!("`{name}` is missing")));
+            self.unusable(fields.span, format!("`{name}` is missing"));
         }
         node
     }

@@ -7,7 +7,7 @@ use crate::{
     diagnostic::Diagnostic,
     template::Dialect,
     workflow::{Action, OnFailure, Step, Strategy},
-    yaml::{Key, Node, Yaml},
+    yaml::{Node, Yaml},
 };
 
 const STRATEGIES: &[(&str, Strategy)] = &[
@@ -51,33 +51,22 @@ impl Lower<'_> {
         fields: &mut Fields<'_>,
         scope: &Scope,
     ) -> Option<OnFailure> {
-        let attempts = self.take_either(fields, "max_attempts", "max_retries");
-        let fail = fields.take_entry("fail_workflow");
-        let handler = fields.take("on_failure").filter(|node| node.as_bool() != Some(false));
-        let Some(node) = handler else {
-            self.without_handler(attempts, "`retry: {attempts: …}` tries a step again");
-            self.without_handler(fail, "a step without `on_failure` fails its phase anyway");
-            return None;
-        };
-        let (mut handler, inside) = match &node.value {
-            Yaml::Bool(_) => (ignore(Vec::new()), Inside::default()),
-            Yaml::String(_) | Yaml::Sequence(_) => {
-                (ignore(self.commands(node, scope)), Inside::default())
-            }
+        // Without a handler the keys beside it are left, and so reported.
+        let node = fields.take("on_failure")?;
+        let mut handler = match &node.value {
+            Yaml::Bool(_) => ignore(Vec::new()),
             Yaml::Mapping(_) => self.handler(node, scope)?,
-            Yaml::Null | Yaml::Integer(_) | Yaml::Float(_) => {
-                self.wrong_kind(node, "`true`, a command, a list of commands, or a handler");
-                return None;
-            }
+            Yaml::Null
+            | Yaml::Integer(_)
+            | Yaml::Float(_)
+            | Yaml::String(_)
+            | Yaml::Sequence(_) => ignore(self.commands(node, scope)),
         };
-        if let Some((key, node)) = attempts {
-            self.only_here(key, inside.max_attempts);
-            handler.max_attempts = self.count(node).unwrap_or(handler.max_attempts);
-        }
-        if let Some((key, node)) = fail {
-            self.only_here(key, inside.fail_workflow);
-            handler.fail_workflow = self.boolean(node).unwrap_or(handler.fail_workflow);
-        }
+        let attempts = fields.take_either("max_attempts", "max_retries");
+        let attempts = attempts.and_then(|node| self.count(node));
+        handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
+        let fail = fields.take("fail_workflow").and_then(|node| self.boolean(node));
+        handler.fail_workflow = fail.unwrap_or(handler.fail_workflow);
         if handler.strategy == Strategy::Cleanup && handler.max_attempts > NonZeroU32::MIN {
             let message = "a handler with `strategy: cleanup` never tries the step again";
             let help = "use `strategy: recovery`, or remove `max_attempts`";
@@ -86,29 +75,14 @@ impl Lower<'_> {
         Some(handler)
     }
 
-    fn without_handler(&mut self, entry: Option<&(Key, Node)>, help: &str) {
-        if let Some((key, _)) = entry {
-            let message = format!("`{}` has no effect without `on_failure`", key.text);
-            self.report(Diagnostic::error(key.span, message).help(help));
-        }
-    }
-
-    fn only_here(&mut self, key: &Key, given_inside: bool) {
-        if given_inside {
-            let message = format!("`{}` is given here and in `on_failure`", key.text);
-            self.report(Diagnostic::error(key.span, message).help("keep one of them"));
-        }
-    }
-
-    fn handler(&mut self, node: &Node, scope: &Scope) -> Option<(OnFailure, Inside)> {
+    fn handler(&mut self, node: &Node, scope: &Scope) -> Option<OnFailure> {
         let mut fields = self.fields(node)?;
         let steps = self.handler_steps(&mut fields, scope);
-        let attempts = self.take_either(&mut fields, "max_attempts", "max_retries");
-        let fail = fields.take("fail_workflow");
-        let inside = Inside { max_attempts: attempts.is_some(), fail_workflow: fail.is_some() };
         let mut handler = ignore(steps);
-        let attempts = attempts.and_then(|(_, node)| self.count(node));
+        let attempts = fields.take_either("max_attempts", "max_retries");
+        let attempts = attempts.and_then(|node| self.count(node));
         handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
+        let fail = fields.take("fail_workflow");
         handler.fail_workflow = fail.is_some_and(|node| self.boolean(node) == Some(true));
         let strategy = fields.take("strategy").and_then(|node| self.word(node, STRATEGIES));
         handler.strategy = strategy.unwrap_or_default();
@@ -121,7 +95,7 @@ impl Lower<'_> {
         // The structural check warns about this one; trying again is what `max_attempts` says.
         fields.take("retry_original").and_then(|node| self.boolean(node));
         self.finish(fields);
-        Some((handler, inside))
+        Some(handler)
     }
 
     /// Reads the steps of a handler: `commands`, or `shell` and `claude` beside the settings.
@@ -129,10 +103,6 @@ impl Lower<'_> {
         let commands = fields.take("commands");
         let direct: Vec<_> =
             ["shell", "claude"].into_iter().filter_map(|name| fields.take_entry(name)).collect();
-        if let (Some(_), Some((key, _))) = (commands, direct.first()) {
-            let message = format!("`{}` cannot stand beside `commands`", key.text);
-            self.report(Diagnostic::error(key.span, message).help("put it into `commands`"));
-        }
         let mut steps = commands.map(|node| self.commands(node, scope)).unwrap_or_default();
         for (key, node) in direct {
             let action = match key.text.as_str() {
@@ -148,10 +118,7 @@ impl Lower<'_> {
         let Some(entries) = node.as_mapping() else {
             return self.identifier(node).into_iter().collect();
         };
-        for (key, source) in entries {
-            self.variable_name(key);
-            self.text(source);
-        }
+        // The sources are names without a meaning: what is captured is always the whole output.
         entries.iter().map(|(key, _)| key.text.clone()).collect()
     }
 
@@ -174,10 +141,7 @@ impl Lower<'_> {
         if node.as_mapping().is_some() {
             return self.one_or_two(node, scope);
         }
-        let Some(text) = node.as_str() else {
-            self.wrong_kind(node, "a command");
-            return Vec::new();
-        };
+        let Some(text) = self.filled(node) else { return Vec::new() };
         let action = if text.starts_with('/') {
             self.prompt(node, "claude", scope)
         } else {
@@ -210,11 +174,4 @@ impl Lower<'_> {
         let script = self.script(node, scope, Dialect::Posix, false)?;
         Some(Action::Shell { script, program: SHELL.to_owned() })
     }
-}
-
-/// Which settings a handler gives itself, so that they cannot stand beside it too.
-#[derive(Clone, Copy, Default)]
-struct Inside {
-    max_attempts: bool,
-    fail_workflow: bool,
 }

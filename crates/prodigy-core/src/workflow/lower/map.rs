@@ -29,8 +29,8 @@ impl Lower<'_> {
         let result = fields.take("result").and_then(|node| self.result(node));
         let selection = self.selection(&mut fields);
         let max_parallel = fields.take("max_parallel").and_then(|node| self.count(node));
-        let timeout = self.take_either(&mut fields, "agent_timeout_secs", "agent_timeout");
-        let agent_timeout = timeout.and_then(|(_, node)| self.limit(node));
+        let timeout = fields.take_either("agent_timeout_secs", "agent_timeout");
+        let agent_timeout = timeout.and_then(|node| self.limit(node));
         let isolation = fields.take("isolation").and_then(|node| self.word(node, ISOLATIONS));
         self.finish(fields);
         Some(Map {
@@ -92,11 +92,10 @@ impl Lower<'_> {
         let items = fields.take("items").map(|node| self.list(node));
         let items = items.map(|items| MapInput::Items(items.iter().map(Node::to_json).collect()));
         self.finish(fields);
-        let mut inputs = [file, command.map(MapInput::Command), glob, items].into_iter().flatten();
-        let input = inputs.next();
-        if input.is_none() || inputs.next().is_some() {
-            let message = "an input is one of `file`, `command`, `glob`, `items`";
-            self.report(Diagnostic::error(node.span, message));
+        let command = command.map(MapInput::Command);
+        let input = [file, command, glob, items].into_iter().flatten().next();
+        if input.is_none() {
+            self.unusable(node.span, "an input needs a source");
         }
         input
     }

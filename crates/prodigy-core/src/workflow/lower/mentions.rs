@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::{context::Lower, similar::did_you_mean};
+use super::context::Lower;
 use crate::{
     diagnostic::Fault,
     expr::Expr,
     template::Reference,
     vars::{Segment, VarPath},
+    workflow::grammar::did_you_mean,
     yaml::Node,
 };
 

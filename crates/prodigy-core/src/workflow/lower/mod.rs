@@ -19,10 +19,8 @@ mod root;
 mod scope;
 mod settings;
 mod setup;
-mod similar;
 mod step;
 mod text;
 mod validate;
 
 pub(super) use root::lower;
-pub(super) use similar::did_you_mean;

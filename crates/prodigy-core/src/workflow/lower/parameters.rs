@@ -25,7 +25,6 @@ impl Lower<'_> {
     }
 
     fn parameter(&mut self, key: &Key, node: &Node) -> Option<Parameter> {
-        self.variable_name(key);
         let mut fields = self.fields(node)?;
         let default = fields.take("default");
         let kind = fields.take("type").and_then(|node| self.word(node, KINDS));

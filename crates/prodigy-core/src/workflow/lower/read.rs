@@ -2,12 +2,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{context::Lower, similar::did_you_mean};
-use crate::{
-    diagnostic::{Diagnostic, Span},
-    duration,
-    yaml::{Key, Node},
-};
+use super::context::Lower;
+use crate::{diagnostic::Diagnostic, duration, yaml::Node};
 
 /// Makes a constant that cannot be zero.
 pub(super) const fn at_least_one(number: u32) -> NonZeroU32 {
@@ -105,11 +101,8 @@ impl Lower<'_> {
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(value.clone());
         }
-        let names: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-        let message = format!("`{text}` is not one of {}", names.join(", "));
-        let mut diagnostic = Diagnostic::error(node.span, message);
-        diagnostic.help = did_you_mean(&text, words.iter().map(|(word, _)| *word));
-        self.report(diagnostic);
+        let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        self.wrong_kind(node, &format!("one of {}", words.join(", ")));
         None
     }
 
@@ -145,22 +138,13 @@ impl Lower<'_> {
     /// Reads a name that `${…}` can hold.
     pub(super) fn identifier(&mut self, node: &Node) -> Option<String> {
         let text = self.text(node)?;
-        self.check_identifier(&text, node.span).then_some(text)
-    }
-
-    /// Checks a key that becomes the name of a variable.
-    pub(super) fn variable_name(&mut self, key: &Key) {
-        self.check_identifier(&key.text, key.span);
-    }
-
-    fn check_identifier(&mut self, text: &str, span: Span) -> bool {
-        let good = is_identifier(text);
-        if !good {
+        if !is_identifier(&text) {
             let message = format!("`{text}` cannot be the name of a variable");
             let help = "a name has letters, digits and `_`, and starts with no digit";
-            self.report(Diagnostic::error(span, message).help(help));
+            self.report(Diagnostic::error(node.span, message).help(help));
+            return None;
         }
-        good
+        Some(text)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{collect::Found, context::Lower, fields::Fields, scope::Scope};
 use crate::{
     diagnostic::{Diagnostic, Sources},
-    workflow::{Body, MapReduce, Phase, Step, Workflow},
+    workflow::{Body, MapReduce, Phase, Workflow},
     yaml::Node,
 };
 
@@ -18,20 +18,19 @@ pub(in crate::workflow) fn lower(
 ) -> Option<Workflow> {
     let mut lower = Lower::new(sources, diagnostics);
     if root.as_sequence().is_some() {
-        return lower.bare_list(root);
+        return Some(lower.bare_list(root));
     }
     let fields = lower.fields(root)?;
-    lower.file(root, fields)
+    lower.file(fields)
 }
 
 impl Lower<'_> {
     /// Reads a file that is only a list of steps.
-    fn bare_list(&mut self, root: &Node) -> Option<Workflow> {
+    fn bare_list(&mut self, root: &Node) -> Workflow {
         let found = Found::of(Some(root));
         self.check_names([&found]);
         let steps = self.steps(root, &Scope::phase(found.captures()));
-        let body = self.sequential(root, steps)?;
-        Some(Workflow {
+        Workflow {
             name: None,
             env: Vec::new(),
             env_files: Vec::new(),
@@ -40,12 +39,12 @@ impl Lower<'_> {
             parameters: Vec::new(),
             agents: std::collections::BTreeMap::new(),
             merge: None,
-            body,
+            body: Body::Sequential { steps },
             unsupported: std::mem::take(&mut self.unsupported),
-        })
+        }
     }
 
-    fn file(&mut self, root: &Node, mut fields: Fields<'_>) -> Option<Workflow> {
+    fn file(&mut self, mut fields: Fields<'_>) -> Option<Workflow> {
         let settings = Scope::settings();
         let parameters = fields.take("parameters");
         let declared = parameters.and_then(Node::as_mapping);
@@ -56,9 +55,12 @@ impl Lower<'_> {
         let mode = fields.take("mode");
         let mode =
             mode.and_then(|node| self.word(node, &[("sequential", false), ("mapreduce", true)]));
-        let (body, merge) = match mode {
-            Some(true) => self.mapreduce(&mut fields),
-            Some(false) | None => self.steps_file(root, &mut fields),
+        // Without a mode the file is wrong, but its keys still say which kind is meant.
+        let has_steps = fields.has("steps") || fields.has("commands");
+        let (body, merge) = if mode.unwrap_or(fields.has("map") && !has_steps) {
+            self.mapreduce(&mut fields)
+        } else {
+            self.steps_file(&mut fields)
         };
         let env = fields.take("env").map(|node| self.env(node, &settings)).unwrap_or_default();
         let env_files = fields.take("env_files").map(|node| self.env_files(node));
@@ -80,38 +82,18 @@ impl Lower<'_> {
         })
     }
 
-    fn steps_file(
-        &mut self,
-        root: &Node,
-        fields: &mut Fields<'_>,
-    ) -> (Option<Body>, Option<Phase>) {
-        let steps = self.take_either(fields, "steps", "commands").map(|(_, node)| node);
+    fn steps_file(&mut self, fields: &mut Fields<'_>) -> (Option<Body>, Option<Phase>) {
+        let steps = fields.take_either("steps", "commands");
         let merge = fields.take("merge");
         let (found, found_merge) = (Found::of(steps), Found::of(merge));
         self.check_names([&found, &found_merge]);
         let scope = Scope::phase(found.captures());
-        let body = match steps {
-            Some(node) => {
-                let steps = self.steps(node, &scope);
-                self.sequential(node, steps)
-            }
-            None => {
-                let message = "there are no steps";
-                let help = "write `steps:`, or `mode: mapreduce` with `map:`";
-                self.report(Diagnostic::error(root.span, message).help(help));
-                None
-            }
-        };
+        if steps.is_none() {
+            self.unusable(fields.span, "there are no steps");
+        }
+        let body = steps.map(|node| Body::Sequential { steps: self.steps(node, &scope) });
         let scope = Scope::phase(found.captures().chain(found_merge.captures())).and(&["merge"]);
         (body, merge.and_then(|node| self.phase(node, &scope)))
-    }
-
-    fn sequential(&mut self, node: &Node, steps: Vec<Step>) -> Option<Body> {
-        if node.as_sequence().is_some_and(<[Node]>::is_empty) {
-            self.report(Diagnostic::error(node.span, "there are no steps"));
-            return None;
-        }
-        Some(Body::Sequential { steps })
     }
 
     fn mapreduce(&mut self, fields: &mut Fields<'_>) -> (Option<Body>, Option<Phase>) {

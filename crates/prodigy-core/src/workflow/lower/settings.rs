@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{context::Lower, scope::Scope};
 use crate::{
-    diagnostic::Diagnostic,
     template::Sink,
     workflow::{EnvVar, Secret, SecretSource, paths},
     yaml::{Key, Node},
@@ -15,7 +14,6 @@ impl Lower<'_> {
     pub(super) fn env(&mut self, node: &Node, scope: &Scope) -> Vec<EnvVar> {
         let mut variables = Vec::new();
         for (key, value) in self.table(node) {
-            self.env_name(key);
             let value = self.template(value, scope, Sink::Text);
             variables.extend(value.map(|value| EnvVar { name: key.text.clone(), value }));
         }
@@ -32,7 +30,6 @@ impl Lower<'_> {
     pub(super) fn secrets(&mut self, node: &Node) -> Vec<Secret> {
         let mut secrets = Vec::new();
         for (key, value) in self.table(node) {
-            self.env_name(key);
             let source = self.secret(value);
             secrets.extend(source.map(|source| Secret { name: key.text.clone(), source }));
         }
@@ -49,11 +46,9 @@ impl Lower<'_> {
         let command = fields.take("command").and_then(|node| self.filled(node));
         let command = command.map(SecretSource::Command);
         self.finish(fields);
-        let mut sources = [env, file, command].into_iter().flatten();
-        let source = sources.next();
-        if source.is_none() || sources.next().is_some() {
-            let message = "a secret has one source: `env`, `file` or `command`";
-            self.report(Diagnostic::error(node.span, message));
+        let source = [env, file, command].into_iter().flatten().next();
+        if source.is_none() {
+            self.unusable(node.span, "a secret needs a source");
         }
         source
     }
@@ -70,13 +65,6 @@ impl Lower<'_> {
             self.wrong_kind(node, "a mapping");
             &[]
         })
-    }
-
-    fn env_name(&mut self, key: &Key) {
-        if key.text.is_empty() || key.text.contains(['=', '\0']) {
-            let message = format!("`{}` cannot be the name of an environment variable", key.text);
-            self.report(Diagnostic::error(key.span, message));
-        }
     }
 
     /// Makes a path that an included file gives relative to the workflow file.

@@ -46,7 +46,6 @@ impl Lower<'_> {
         node: &Node,
         count: Option<usize>,
     ) -> Option<SetupCapture> {
-        self.variable_name(key);
         let plain = SetupCapture {
             name: key.text.clone(),
             command_index: 0,

@@ -24,10 +24,6 @@ pub(super) const FORMATS: &[(&str, CaptureFormat)] = &[
 const STREAMS: &[(&str, Stream)] =
     &[("stdout", Stream::Stdout), ("stderr", Stream::Stderr), ("both", Stream::Both)];
 
-/// Keys that mean something to agents only.
-const AGENT_ONLY: &[&str] =
-    &["allowed_tools", "max_budget_usd", "max_turns", "model", "output_schema", "permission_mode"];
-
 /// A step with nothing but an action.
 pub(super) fn bare(span: Span, action: Action) -> Step {
     Step {
@@ -68,7 +64,6 @@ impl Lower<'_> {
     /// Reads one step from the keys that are left of a mapping.
     pub(super) fn step_of(&mut self, mut fields: Fields<'_>, scope: &Scope) -> Option<Step> {
         let action = self.action(&mut fields, scope);
-        self.agent_only(&mut fields, action.as_ref());
         let step = self.modifiers(&mut fields, scope, action);
         self.finish(fields);
         step
@@ -144,22 +139,9 @@ impl Lower<'_> {
         Some(text)
     }
 
-    fn agent_only(&mut self, fields: &mut Fields<'_>, action: Option<&Action>) {
-        let Some(Action::Shell { .. } | Action::WriteFile { .. } | Action::Foreach(_)) = action
-        else {
-            return;
-        };
-        for key in AGENT_ONLY {
-            if let Some((key, _)) = fields.take_entry(key) {
-                let message = format!("`{}` is for steps that run an agent", key.text);
-                self.report(Diagnostic::error(key.span, message));
-            }
-        }
-    }
-
     fn captures(&mut self, fields: &mut Fields<'_>) -> Vec<Capture> {
         let mut captures = Vec::new();
-        let mut named = None;
+        let mut plain = None;
         if let Some(node) = fields.take("capture") {
             match &node.value {
                 Yaml::Mapping(_) => captures = self.capture_table(node),
@@ -168,12 +150,12 @@ impl Lower<'_> {
                 | Yaml::Integer(_)
                 | Yaml::Float(_)
                 | Yaml::String(_)
-                | Yaml::Sequence(_) => named = self.identifier(node),
+                | Yaml::Sequence(_) => plain = self.identifier(node),
             }
         }
         let legacy = fields.take("capture_output").filter(|node| node.as_bool().is_none());
         let legacy = legacy.and_then(|node| self.identifier(node));
-        let names: Vec<_> = named.into_iter().chain(legacy).collect();
+        let names: Vec<_> = plain.into_iter().chain(legacy).collect();
         // Without a plain name the key is left for `finish`, which says that it has no effect.
         let format = if names.is_empty() { None } else { fields.take("capture_format") };
         let format = format.and_then(|node| self.word(node, FORMATS)).unwrap_or_default();
@@ -185,7 +167,6 @@ impl Lower<'_> {
     fn capture_table(&mut self, node: &Node) -> Vec<Capture> {
         let mut captures = Vec::new();
         for (key, value) in node.as_mapping().unwrap_or_default() {
-            self.variable_name(key);
             let Some(mut fields) = self.fields(value) else { continue };
             let format = fields.take("format").and_then(|node| self.word(node, FORMATS));
             let stream = fields.take("stream").and_then(|node| self.word(node, STREAMS));
@@ -207,18 +188,11 @@ impl Lower<'_> {
         };
         for (key, value) in entries {
             let steps = self.commands(value, scope);
-            match key.text.parse::<u8>() {
-                Ok(0) => {
-                    let message = "exit code 0 is success";
-                    self.report(Diagnostic::error(key.span, message).help("use `on_success`"));
-                }
+            match key.text.parse::<i32>() {
                 Ok(code) => {
-                    codes.insert(i32::from(code), steps);
+                    codes.insert(code, steps);
                 }
-                Err(_) => {
-                    let message = format!("`{}` is not an exit code from 1 to 255", key.text);
-                    self.report(Diagnostic::error(key.span, message));
-                }
+                Err(_) => self.unusable(key.span, format!("`{}` is not an exit code", key.text)),
             }
         }
         codes

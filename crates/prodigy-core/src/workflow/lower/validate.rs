@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 
 use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
-    diagnostic::Diagnostic,
     template::Sink,
     workflow::{Step, Validate},
     yaml::Node,
@@ -43,8 +42,8 @@ impl Lower<'_> {
         mut fields: Fields<'_>,
         scope: &Scope,
     ) -> (Vec<Step>, NonZeroU32, bool) {
-        let attempts = self.take_either(&mut fields, "max_attempts", "max_retries");
-        let attempts = attempts.and_then(|(_, node)| self.count(node)).unwrap_or(ATTEMPTS);
+        let attempts = fields.take_either("max_attempts", "max_retries");
+        let attempts = attempts.and_then(|node| self.count(node)).unwrap_or(ATTEMPTS);
         let fail = fields.take("fail_workflow").and_then(|node| self.boolean(node));
         (self.judge(fields, scope), attempts, fail.unwrap_or(true))
     }
@@ -55,10 +54,6 @@ impl Lower<'_> {
             return self.one_or_two_of(fields, scope);
         };
         self.finish(fields);
-        let steps = self.commands(node, scope);
-        if steps.is_empty() {
-            self.report(Diagnostic::error(node.span, "there is no command"));
-        }
-        steps
+        self.commands(node, scope)
     }
 }
