@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 use prodigy_core::{
     checkpoint::Checkpoint,
     event::{ChangedWorkflow, Event, JobStarted},
-    ids::JobId,
+    ids::{BadName, JobId},
     job::{End, Job},
     mask::Mask,
     workflow::{Body, EnvVar, Step, Workflow},
@@ -15,7 +15,7 @@ use super::{Confirm, Error, Reporter, Run, dispatcher::Parts};
 use crate::{
     agent::Agent,
     clock,
-    git::Repo,
+    git::{Guard, Repo},
     process,
     shutdown::Shutdown,
     store::{
@@ -80,6 +80,17 @@ pub struct Resumption {
     pub lock: JobLock,
     /// The workflow that takes the place of the stored one.
     pub changed: Option<ChangedWorkflow>,
+}
+
+/// Makes an id that no other job has: the kind, the time, and four random characters.
+pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
+    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut random = [0; 4];
+    // Without random numbers the time alone has to tell jobs apart.
+    getrandom::fill(&mut random).ok();
+    let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).map_or('x', |c| char::from(*c));
+    let word: String = random.iter().map(letter).collect();
+    format!("{kind}-{}-{word}", clock::now().strftime("%Y%m%d-%H%M%S")).parse()
 }
 
 /// Begins a new job: everything it needs later is on disk before anything runs.
@@ -159,6 +170,17 @@ pub(super) fn steps(workflow: &Workflow) -> &[Step] {
         Body::Sequential { steps } => steps,
         Body::MapReduce(_) => &[],
     }
+}
+
+/// Remembers the repository's settings as they were when the job began.
+pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
+    let path = settings.layout.state_dir(job).join("guard.json");
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        return Ok(Guard::from_json(&settings.repo, &text)?);
+    }
+    let guard = Guard::take(&settings.repo)?;
+    write_atomic(&path, guard.to_json()?.as_bytes())?;
+    Ok(guard)
 }
 
 /// Returns what keeps the secrets of a run out of what is stored.

@@ -29,6 +29,7 @@ struct Route {
 impl Run {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
     pub(super) fn merge(&mut self) -> Result<(), Error> {
+        self.check_settings()?;
         let input = match self.route()? {
             Err(input) => input,
             Ok(route) => match self.ask(&route)? {
@@ -49,6 +50,15 @@ impl Run {
             return Ok(Err(Input::NothingToMerge));
         };
         let repo = self.parts.settings.repo.clone();
+        let branch = tree.branch.clone();
+        if let Some(open) = &self.parts.tree
+            && open.adopt_head()?.is_none()
+        {
+            let message = format!(
+                "the worktree is on a branch that does not contain all of `{branch}`; check out what you want and resume"
+            );
+            return Ok(Err(Input::NotMerged { message, conflict: None }));
+        }
         let commits = repo.commits_between(&tree.base, &tree.branch)?;
         self.parts.commits = commits.len() as u64;
         if commits.is_empty() {
@@ -100,7 +110,9 @@ impl Run {
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
             let input = merge_steps(&workplace, &route, &phase, scope).await;
-            ended.send(Answer { input, fingerprint: None }).ok();
+            let tampering = Vec::new();
+            // The loop listens until the answer is in.
+            ended.send(Answer { input, fingerprint: None, tampering }).ok();
         }));
         Ok(())
     }

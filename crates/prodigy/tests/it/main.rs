@@ -3,4 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 mod process;
+mod run;
 mod simulate_agent;
+mod stories;
