@@ -1,1 +1,3 @@
 //! The `prodigy` command, run as people run it.
+
+mod validate;

@@ -1,0 +1,3 @@
+//! Showing people what prodigy knows.
+
+pub(crate) mod diagnostics;
