@@ -1,15 +1,13 @@
 //! Mistakes in files, as people and programs see them.
 
-use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use prodigy_core::diagnostic::{Diagnostic, Severity, Source, Sources};
 use serde::Serialize;
 
-/// The longest line that is shown whole, in characters.
-const LONGEST: usize = 200;
-/// How much of a longer line is shown before the mistake, in characters.
-const BEFORE: usize = 60;
-/// How much of a longer line is shown from the mistake on, in characters.
-const AFTER: usize = 100;
+/// The width of what is shown; longer lines are cut around the mistake.
+const WIDTH: usize = 160;
+/// The most characters that are pointed at.
+const CARETS: usize = 80;
 
 /// One mistake with its place, as the JSON and GitHub forms show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -99,61 +97,45 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = level.primary_title(clean(&diagnostic.message)).elements([] as [Origin<'_>; 0]);
-    if let Some((source, excerpt)) = sources
-        .get(diagnostic.span.file)
-        .and_then(|source| Some((source, Excerpt::new(source, diagnostic)?)))
-    {
-        let origin =
-            Origin::path(source.path.as_str()).line(excerpt.line).char_column(excerpt.column);
-        let caret = AnnotationKind::Primary.span(excerpt.caret);
-        group = group
-            .element(origin)
-            .element(Snippet::source(excerpt.text).line_start(excerpt.line).annotation(caret));
-    }
+    let title = level.primary_title(clean(&diagnostic.message));
+    let source = sources.get(diagnostic.span.file);
+    let excerpt = source.and_then(|source| Some((source, Excerpt::new(source, diagnostic)?)));
+    let mut group = title.elements(excerpt.map(|(source, excerpt)| {
+        Snippet::source(excerpt.text)
+            .path(source.path.as_str())
+            .line_start(excerpt.line)
+            .annotation(AnnotationKind::Primary.span(excerpt.caret))
+    }));
     if let Some(help) = &diagnostic.help {
         group = group.element(Level::HELP.message(clean(help)));
     }
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
-    renderer.term_width(usize::MAX / 2).render(&[group])
+    renderer.term_width(WIDTH).render(&[group])
 }
 
-/// The line of a mistake, cut if it is very long.
-struct Excerpt {
+/// The line of a mistake.
+struct Excerpt<'s> {
     line: usize,
-    column: usize,
-    text: String,
+    text: &'s str,
     /// The bytes of `text` to point at.
     caret: std::ops::Range<usize>,
 }
 
-impl Excerpt {
-    fn new(source: &Source, diagnostic: &Diagnostic) -> Option<Self> {
+impl<'s> Excerpt<'s> {
+    fn new(source: &'s Source, diagnostic: &Diagnostic) -> Option<Self> {
         let start = usize::try_from(diagnostic.span.start).ok()?;
         let end = usize::try_from(diagnostic.span.end).ok()?;
-        let (line, column) = source.position(start)?;
+        let (line, _) = source.position(start)?;
         let (first, text) = source.line(line)?;
-        // Only the first line of a longer stretch is shown.
-        let caret_start = (start - first).min(text.len());
-        let caret_end = end.saturating_sub(first).clamp(caret_start, text.len());
         // A byte order mark is nothing that people see.
-        let mark = text.len() - text.trim_start_matches('\u{feff}').len();
-        let from = if text.chars().count() > LONGEST {
-            text.get(..caret_start)?.char_indices().rev().nth(BEFORE).map_or(mark, |(at, _)| at)
-        } else {
-            mark
-        };
-        let to = if text.chars().count() > LONGEST {
-            let rest = text.get(caret_start..)?;
-            rest.char_indices().nth(AFTER).map_or(text.len(), |(at, _)| caret_start + at)
-        } else {
-            text.len()
-        };
-        let head = if from > mark { "…" } else { "" };
-        let tail = if to < text.len() { "…" } else { "" };
-        let shift = |at: usize| at.clamp(from, to) - from + head.len();
-        let text = format!("{head}{}{tail}", text.get(from..to)?);
-        Some(Self { line, column, text, caret: shift(caret_start)..shift(caret_end) })
+        let shown = text.trim_start_matches('\u{feff}');
+        let first = first + text.len() - shown.len();
+        let start = start.saturating_sub(first).min(shown.len());
+        // Only the first line of a longer stretch is shown, and not all of a very long one.
+        let rest = shown.get(start..)?;
+        let longest = rest.char_indices().nth(CARETS).map_or(shown.len(), |(at, _)| start + at);
+        let end = end.saturating_sub(first).clamp(start, longest);
+        Some(Self { line, text: shown, caret: start..end })
     }
 }
 
@@ -185,7 +167,6 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:2:9
           |
-         ::: 
         2 | key: 日本 wrong é
           |           ^^^^^
           |
@@ -195,7 +176,6 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:1:6
           |
-         ::: 
         1 | key: wrong
           |      ^^^^^
           |
@@ -205,7 +185,6 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:2:3
           |
-         ::: 
         2 |   - one
           |   ^^^^^
           |
@@ -215,7 +194,6 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:1:13
           |
-         ::: 
         1 | a: ␛[31mred    tab
           |                ^^^
           |
@@ -225,7 +203,6 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:1:1
           |
-         ::: 
         1 | a: 1
           | ^
           |
@@ -240,9 +217,8 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:1:506
           |
-         ::: 
-        1 | …éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééwrongxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
-          |                                                               ^^^^^
+        1 | ...ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééwrongxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
+          |                                                                            ^^^^^
           |
           = help: do it right
         ");
@@ -251,9 +227,8 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:1:6
           |
-         ::: 
-        1 | key: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww…
-          |      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        1 | key: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...
+          |      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
           |
           = help: do it right
         ");
@@ -268,11 +243,10 @@ mod tests {
         warning: old�[0m
          --> f.yml:1:1
           |
-         ::: 
         1 | a: 1
           | ^
         ");
-        insta::assert_snapshot!(format!("{:?}", human(&sources, &diagnostic, true)), @r#""\u{1b}[1m\u{1b}[33mwarning\u{1b}[0m\u{1b}[1m: old�[0m\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0mf.yml:1:1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n \u{1b}[1m\u{1b}[94m::: \u{1b}[0m\n\u{1b}[1m\u{1b}[94m1\u{1b}[0m \u{1b}[1m\u{1b}[94m|\u{1b}[0m a: 1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m \u{1b}[1m\u{1b}[33m^\u{1b}[0m""#);
+        insta::assert_snapshot!(format!("{:?}", human(&sources, &diagnostic, true)), @r#""\u{1b}[1m\u{1b}[33mwarning\u{1b}[0m\u{1b}[1m: old�[0m\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0mf.yml:1:1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n\u{1b}[1m\u{1b}[94m1\u{1b}[0m \u{1b}[1m\u{1b}[94m|\u{1b}[0m a: 1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m \u{1b}[1m\u{1b}[33m^\u{1b}[0m""#);
     }
 
     #[test]

@@ -33,7 +33,6 @@ fn valid_files_are_listed_with_what_they_hold() {
         warning: `capture_output` is deprecated
          --> old.yml:2:3
           |
-         ::: 
         2 |   capture_output: files
           |   ^^^^^^^^^^^^^^
           |
@@ -55,7 +54,6 @@ fn all_mistakes_of_all_files_are_shown() {
         error: unknown key `timeot` in a step
          --> a.yml:2:3
           |
-         ::: 
         2 |   timeot: 5
           |   ^^^^^^
           |
@@ -64,7 +62,6 @@ fn all_mistakes_of_all_files_are_shown() {
         error: a step has one action, found `shell` and `claude`
          --> a.yml:4:3
           |
-         ::: 
         4 |   claude: x
           |   ^^^^^^
           |
@@ -73,14 +70,12 @@ fn all_mistakes_of_all_files_are_shown() {
         error: `max_parallel` must be a whole number from 1 to 1024, found `0`
          --> b.yml:5:17
           |
-         ::: 
         5 |   max_parallel: 0
           |                 ^
 
         error: unknown key `shel` in a step
          --> b.yml:7:5
           |
-         ::: 
         7 |   - shel: x
           |     ^^^^
           |
@@ -98,7 +93,6 @@ fn text_that_is_not_yaml_is_explained() {
         error: `: ` is not allowed inside this text
          --> w.yml:1:18
           |
-         ::: 
         1 | - shell: echo "a": b
           |                  ^
           |
@@ -112,7 +106,6 @@ fn text_that_is_not_yaml_is_explained() {
         error: the file is empty
          --> w.yml:1:1
           |
-         ::: 
         1 |
           | ^
 
@@ -124,7 +117,6 @@ fn text_that_is_not_yaml_is_explained() {
         error: a tab is used for indentation
          --> w.yml:2:1
           |
-         ::: 
         2 |     - shell: x
           | ^^^^
           |
@@ -138,7 +130,6 @@ fn text_that_is_not_yaml_is_explained() {
         error: key `a` is given twice, in lines 1 and 2
          --> w.yml:2:1
           |
-         ::: 
         2 | a: 2
           | ^
 
@@ -236,7 +227,7 @@ fn colour_is_used_only_if_forced() {
     let world = world().env("CLICOLOR_FORCE", "1");
     world.write("w.yml", "- shel: ls\n");
     let seen = world.prodigy(&["validate", "w.yml"]);
-    insta::assert_snapshot!(format!("{:?}", seen.stderr), @r#""\u{1b}[1m\u{1b}[91merror\u{1b}[0m\u{1b}[1m: unknown key `shel` in a step\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0mw.yml:1:3\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n \u{1b}[1m\u{1b}[94m::: \u{1b}[0m\n\u{1b}[1m\u{1b}[94m1\u{1b}[0m \u{1b}[1m\u{1b}[94m|\u{1b}[0m - shel: ls\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m   \u{1b}[1m\u{1b}[91m^^^^\u{1b}[0m\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n  \u{1b}[1m\u{1b}[94m= \u{1b}[0m\u{1b}[1mhelp\u{1b}[0m: did you mean `shell`?\n\n""#);
+    insta::assert_snapshot!(format!("{:?}", seen.stderr), @r#""\u{1b}[1m\u{1b}[91merror\u{1b}[0m\u{1b}[1m: unknown key `shel` in a step\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0mw.yml:1:3\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n\u{1b}[1m\u{1b}[94m1\u{1b}[0m \u{1b}[1m\u{1b}[94m|\u{1b}[0m - shel: ls\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m   \u{1b}[1m\u{1b}[91m^^^^\u{1b}[0m\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n  \u{1b}[1m\u{1b}[94m= \u{1b}[0m\u{1b}[1mhelp\u{1b}[0m: did you mean `shell`?\n\n""#);
 }
 
 #[test]
