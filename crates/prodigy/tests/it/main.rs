@@ -6,3 +6,4 @@ mod process;
 mod run;
 mod simulate_agent;
 mod stories;
+mod validate;
