@@ -16,7 +16,6 @@ pub mod ids;
 pub mod job;
 pub mod mask;
 pub mod policy;
-pub mod suggest;
 pub mod template;
 pub mod vars;
 pub mod workflow;

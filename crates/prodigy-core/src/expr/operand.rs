@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     diagnostic::Fault,
-    suggest,
     vars::{Segment, VarPath},
+    workflow::grammar::did_you_mean,
 };
 
 /// The largest compiled pattern, in bytes.
@@ -224,6 +224,6 @@ fn unknown_function(name: &str, range: Range<usize>) -> Fault {
     Fault {
         range,
         message: format!("there is no function `{name}`"),
-        help: suggest::nearest(name, known).map(|known| format!("did you mean `{known}`?")),
+        help: did_you_mean(name, known),
     }
 }

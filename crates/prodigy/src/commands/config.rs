@@ -99,8 +99,9 @@ fn rows(config: &Config) -> Vec<Row> {
                 (command.command.join(" "), json!({"type": "command", "command": command.command}))
             }
             AgentConfig::Simulated(agent) => {
-                let shown = format!("simulated ({} rules)", agent.rules.len());
-                (shown, json!({"type": "simulated", "rules": agent.rules.len()}))
+                let count = agent.rules.len();
+                let shown = format!("simulated, {count} rule{}", if count == 1 { "" } else { "s" });
+                (shown, json!({"type": "simulated", "rules": count}))
             }
         };
         row(&format!("agents.{name}"), agent, shown, value)

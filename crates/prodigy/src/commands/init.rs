@@ -6,13 +6,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use prodigy_core::workflow::grammar;
+
 use crate::{cli::Args, config::repo_root, error::CliError, exit::Exit, output::Output};
 
-/// What is written: the path below the directory, and the text.
-const FILES: &[(&str, &str)] = &[
-    (".prodigy/config.yml", include_str!("init/config.yml")),
-    ("workflow.yml", include_str!("init/workflow.yml")),
-];
+/// The first workflow.
+const WORKFLOW: &str = include_str!("init/workflow.yml");
+
+/// The configuration file; everything in it is a comment.
+const CONFIG: &str = include_str!("init/config.yml");
+
+/// Returns what is written: the paths below the directory, and the texts.
+fn files() -> [(&'static str, String); 3] {
+    let schema = format!("{:#}\n", grammar::json_schema());
+    [
+        (".prodigy/config.yml", CONFIG.to_owned()),
+        // Editors that know YAML offer keys and underline mistakes with it.
+        (".prodigy/workflow.schema.json", schema),
+        ("workflow.yml", WORKFLOW.to_owned()),
+    ]
+}
 
 /// Write a first workflow and a configuration file
 #[derive(clap::Args, Debug)]
@@ -32,10 +45,11 @@ pub(super) fn run(_args: &Args, command: &InitArgs, out: &mut Output) -> Result<
         let message = format!("cannot use the directory `{}`", directory.display());
         CliError::new(Exit::Failure, message).because(error)
     })?;
+    let files = files();
     if !command.force {
-        refuse_to_replace(&top)?;
+        refuse_to_replace(&top, &files)?;
     }
-    for (path, text) in FILES {
+    for (path, text) in &files {
         write(&top.join(path), text, command.force).map_err(|error| {
             let message = format!("cannot write `{}`", directory.join(path).display());
             CliError::new(Exit::Failure, message).because(error)
@@ -56,20 +70,16 @@ pub(super) fn run(_args: &Args, command: &InitArgs, out: &mut Output) -> Result<
 }
 
 /// Refuses before anything is written, so that it is all or nothing.
-fn refuse_to_replace(top: &Path) -> Result<(), CliError> {
+fn refuse_to_replace(top: &Path, files: &[(&str, String)]) -> Result<(), CliError> {
     // A link that leads nowhere is something, too.
-    let there = |path: &&str| top.join(path).symlink_metadata().is_ok();
-    let found: Vec<String> = FILES
-        .iter()
-        .map(|(path, _)| *path)
-        .filter(|path| there(path))
-        .map(|path| format!("`{path}`"))
-        .collect();
-    if found.is_empty() {
-        return Ok(());
-    }
-    let are = if found.len() == 1 { "is" } else { "are" };
-    Err(CliError::new(Exit::Failure, format!("{} {are} there already", found.join(" and ")))
+    let there = files.iter().filter(|(path, _)| top.join(path).symlink_metadata().is_ok());
+    let there: Vec<String> = there.map(|(path, _)| format!("`{path}`")).collect();
+    let are = match there.as_slice() {
+        [] => return Ok(()),
+        [_] => "is",
+        _ => "are",
+    };
+    Err(CliError::new(Exit::Failure, format!("{} {are} there already", there.join(", ")))
         .with_hint("`prodigy init --force` replaces what is there"))
 }
 
@@ -102,5 +112,19 @@ fn quoted(path: &str) -> String {
         path.to_owned()
     } else {
         format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prodigy_core::workflow;
+
+    #[test]
+    fn the_first_workflow_is_right() {
+        let loaded = workflow::load("workflow.yml", &mut |_| Ok(WORKFLOW.to_owned())).unwrap();
+        assert_eq!(loaded.warnings, []);
+        assert_eq!(loaded.workflow.unsupported, []);
+        assert_eq!(loaded.workflow.agents.len(), 1);
     }
 }

@@ -1,18 +1,21 @@
 //! One configuration file.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _},
     path::Path,
 };
 
 use prodigy_core::{
-    diagnostic::{Diagnostic, Sources, Span},
-    suggest,
+    diagnostic::{Diagnostic, Sources},
+    workflow::{grammar::check_record, read_agents},
     yaml::{self, Node},
 };
 
-use super::{Config, Origin, setting::KEYS};
+use super::{
+    Config, Origin, Setting,
+    setting::{FILE, is_scalar},
+};
 use crate::{error::CliError, exit::Exit};
 
 /// The largest file that is read, in bytes.
@@ -48,6 +51,10 @@ pub(super) fn read(
 }
 
 fn text(path: &Path) -> io::Result<String> {
+    // Opening a pipe waits for a writer, so look first.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut text = String::new();
     File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LARGEST {
@@ -58,38 +65,33 @@ fn text(path: &Path) -> io::Result<String> {
 
 /// Takes the settings of a file and returns what is wrong with them.
 fn settings(config: &mut Config, root: &Node, sources: &Sources) -> Vec<Diagnostic> {
-    let Some(entries) = root.as_mapping() else {
-        let message = format!("expected a mapping, found {}", root.kind());
-        return vec![Diagnostic::error(root.span, message)];
-    };
     let mut problems = Vec::new();
-    for (key, node) in entries {
-        let (line, _) = sources.position(key.span).unwrap_or_default();
-        let path = sources.get(key.span.file).map(|source| source.path.as_str());
-        let origin = Origin::file(Path::new(path.unwrap_or_default()), line);
-        if !KEYS.iter().any(|known| known.name == key.text) {
-            problems.push(unknown(&key.text, key.span));
-        } else if let Some(text) = node.scalar_text() {
-            if let Err(problem) = config.set(&key.text, &text, origin) {
-                problems.push(Diagnostic::error(node.span, problem));
-            }
-        } else {
-            let message = format!("expected a value for `{}`, found {}", key.text, node.kind());
-            problems.push(Diagnostic::error(node.span, message));
+    check_record(root, &FILE, &mut problems);
+    if let Some(home) = root.key_span("home") {
+        let problem = problems.iter_mut().find(|problem| problem.span == home);
+        problem.into_iter().for_each(|problem| {
+            problem.help = Some("set `PRODIGY_HOME`: the home cannot depend on a file".to_owned());
+        });
+    }
+    let path = sources.get(root.span.file).map(|source| source.path.as_str());
+    let path = Path::new(path.unwrap_or_default());
+    let origin = |span| Origin::file(path, sources.position(span).unwrap_or_default().0);
+    for (key, node) in root.as_mapping().unwrap_or_default() {
+        // What is no text, or of no known key, was reported by the check.
+        if let Some(text) = node.scalar_text().filter(|_| is_scalar(&key.text))
+            && let Err(problem) = config.set(&key.text, &text, origin(key.span))
+        {
+            problems.push(Diagnostic::error(node.span, problem));
         }
     }
+    if let Some(agents) = root.get("agents") {
+        for (name, value) in read_agents(agents, sources, &mut problems) {
+            let origin = origin(agents.key_span(&name).unwrap_or(agents.span));
+            config.agents.insert(name, Setting { value, origin });
+        }
+    }
+    problems.sort_by_key(|problem| problem.span);
     problems
-}
-
-fn unknown(key: &str, span: Span) -> Diagnostic {
-    let problem = Diagnostic::error(span, format!("unknown key `{key}`"));
-    if key == "home" {
-        return problem.help("set `PRODIGY_HOME` instead: the home cannot depend on a file");
-    }
-    match suggest::nearest(key, KEYS.iter().map(|known| known.name)) {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => problem,
-    }
 }
 
 /// Writes a problem as one line.

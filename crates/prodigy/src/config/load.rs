@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use super::{
-    Config, Origin, file, home,
-    setting::{KEYS, ScalarKey},
-};
+use super::{Config, Origin, file, home, setting::KEYS};
 use crate::{cli::Args, error::CliError, exit::Exit};
 
 impl Config {
@@ -23,8 +20,8 @@ impl Config {
             let shown = Path::new(".prodigy/config.yml");
             file::read(&mut config, &root.join(shown), shown, &mut problems)?;
         }
-        for key in KEYS {
-            variable(&mut config, key, &mut problems);
+        for (key, name) in KEYS {
+            variable(&mut config, key, name, &mut problems);
         }
         if problems.is_empty() {
             return Ok(config);
@@ -35,15 +32,15 @@ impl Config {
 }
 
 /// Takes one key from the environment; an empty variable counts as not set.
-fn variable(config: &mut Config, key: &ScalarKey, problems: &mut Vec<String>) {
-    let Some(value) = std::env::var_os(key.variable).filter(|value| !value.is_empty()) else {
+fn variable(config: &mut Config, key: &str, name: &'static str, problems: &mut Vec<String>) {
+    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
         return;
     };
     let set = match value.to_str() {
-        Some(text) => config.set(key.name, text, Origin::Variable(key.variable)),
+        Some(text) => config.set(key, text, Origin::Variable(name)),
         None => Err("the value is not UTF-8".to_owned()),
     };
     if let Err(problem) = set {
-        problems.push(format!("{}: {problem}", key.variable));
+        problems.push(format!("{name}: {problem}"));
     }
 }

@@ -7,7 +7,13 @@ use std::{
     time::Duration,
 };
 
-use prodigy_core::{duration, workflow::AgentConfig};
+use prodigy_core::{
+    duration,
+    workflow::{
+        AgentConfig,
+        grammar::{AGENT, KeyShape, Names, RecordShape, Shape},
+    },
+};
 use prodigy_engine::store::Durability;
 
 use super::size;
@@ -58,22 +64,56 @@ pub(crate) enum Origin {
     Flag(&'static str),
 }
 
-/// A key that can be set in files and in the environment.
-pub(super) struct ScalarKey {
-    /// The name in files.
-    pub(super) name: &'static str,
-    /// The environment variable.
-    pub(super) variable: &'static str,
+/// The keys that can be set in files and in the environment, with their variables.
+pub(super) const KEYS: &[(&str, &str)] = &[
+    ("grace", "PRODIGY_GRACE"),
+    ("idle_timeout", "PRODIGY_IDLE_TIMEOUT"),
+    ("durability", "PRODIGY_DURABILITY"),
+    ("log_cap", "PRODIGY_LOG_CAP"),
+    ("disk_floor", "PRODIGY_DISK_FLOOR"),
+];
+
+/// Returns whether a key is one of [`KEYS`].
+pub(super) fn is_scalar(key: &str) -> bool {
+    KEYS.iter().any(|(name, _)| *name == key)
 }
 
-/// Every such key.
-pub(super) const KEYS: &[ScalarKey] = &[
-    ScalarKey { name: "grace", variable: "PRODIGY_GRACE" },
-    ScalarKey { name: "idle_timeout", variable: "PRODIGY_IDLE_TIMEOUT" },
-    ScalarKey { name: "durability", variable: "PRODIGY_DURABILITY" },
-    ScalarKey { name: "log_cap", variable: "PRODIGY_LOG_CAP" },
-    ScalarKey { name: "disk_floor", variable: "PRODIGY_DISK_FLOOR" },
-];
+/// What a configuration file may say.
+pub(super) static FILE: RecordShape = RecordShape {
+    name: "config",
+    title: "the configuration",
+    doc: "What holds for every job.",
+    groups: &[&[
+        KeyShape::new(
+            "grace",
+            Shape::Duration,
+            "Is the time between asking a process to end and making it.",
+        )
+        .or("10s"),
+        KeyShape::new(
+            "idle_timeout",
+            Shape::Duration,
+            "Is the longest that a step may print nothing; `none` is no limit.",
+        )
+        .or("none"),
+        KeyShape::new(
+            "durability",
+            Shape::Word(&["full", "relaxed"]),
+            "Is what the journal survives: a power failure, or only a crash.",
+        )
+        .or("full"),
+        KeyShape::new("log_cap", Shape::Text, "Is the most that one step may add to a log file.")
+            .or("32MiB"),
+        KeyShape::new("disk_floor", Shape::Text, "Is how much space must stay free.").or("200MiB"),
+        KeyShape::new(
+            "agents",
+            Shape::Table { names: Names::Free, value: &Shape::Tagged(&AGENT) },
+            "Are the agents that every workflow may name.",
+        ),
+    ]],
+    choice: None,
+    rule: None,
+};
 
 impl Config {
     /// Returns what holds if nobody says anything.

@@ -102,11 +102,11 @@ fn everything_wrong_in_any_layer_is_reported_at_once() {
     ----- stderr -----
     error: the configuration is invalid
       $ROOT/user/.config/prodigy/config.yml:1:8: `soon` is not a duration; write for example `30s` or `1h 30m`
-      $ROOT/user/.config/prodigy/config.yml:2:1: unknown key `home`; set `PRODIGY_HOME` instead: the home cannot depend on a file
-      .prodigy/config.yml:1:1: unknown key `gracee`; did you mean `grace`?
+      $ROOT/user/.config/prodigy/config.yml:2:1: unknown key `home` in the configuration; set `PRODIGY_HOME`: the home cannot depend on a file
+      .prodigy/config.yml:1:1: unknown key `gracee` in the configuration; did you mean `grace`?
       .prodigy/config.yml:2:10: `5 apples` is not a size; write for example `32MiB`
-      .prodigy/config.yml:3:13: expected a value for `disk_floor`, found a list
-      .prodigy/config.yml:4:13: expected a value for `idle_timeout`, found nothing
+      .prodigy/config.yml:3:13: `disk_floor` must be text, found a list
+      .prodigy/config.yml:4:1: `idle_timeout` has no value; expected a duration such as `30s`, or seconds
       PRODIGY_DURABILITY: expected `full` or `relaxed`, found `eternal`
     [exit 9]
     ");
@@ -119,7 +119,7 @@ fn a_file_that_is_no_mapping_or_no_yaml_is_refused() {
     insta::assert_snapshot!(world.prodigy(&["config", "show"]), @"
     ----- stderr -----
     error: the configuration is invalid
-      .prodigy/config.yml:1:1: expected a mapping, found a list
+      .prodigy/config.yml:1:1: the configuration must be a mapping, found a list
     [exit 9]
     ");
     world.write(".prodigy/config.yml", "grace: 'open\n");
@@ -136,6 +136,61 @@ fn a_file_that_is_no_mapping_or_no_yaml_is_refused() {
       caused by: stream did not contain valid UTF-8
     [exit 9]
     ");
+    fs::remove_file(world.repo().join(".prodigy/config.yml")).unwrap();
+    fs::create_dir(world.repo().join(".prodigy/config.yml")).unwrap();
+    insta::assert_snapshot!(world.prodigy(&["config", "show"]), @"
+    ----- stderr -----
+    error: cannot read `.prodigy/config.yml`
+      caused by: it is not a regular file
+    [exit 9]
+    ");
+    fs::remove_dir(world.repo().join(".prodigy/config.yml")).unwrap();
     world.write(".prodigy/config.yml", "# nothing\n");
     assert_eq!(world.prodigy(&["config", "show"]).code, Some(0));
+}
+
+#[test]
+fn agents_come_from_files_and_the_repository_has_the_last_word() {
+    let world = world();
+    user_config(
+        &world,
+        "agents:\n  claude: {type: command, command: [claude, -p]}\n  mine: {type: simulated}\n",
+    );
+    world.write(
+        ".prodigy/config.yml",
+        "agents:\n  claude:\n    type: simulated\n    rules: [{answer: done}]\n",
+    );
+    insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
+    home           $ROOT/home  (PRODIGY_HOME)
+    grace          10s  (default)
+    idle_timeout   none  (default)
+    durability     full  (default)
+    log_cap        32 MiB  (default)
+    disk_floor     200 MiB  (default)
+    agents.claude  simulated, 1 rule  (.prodigy/config.yml:2)
+    agents.mine    simulated, 0 rules  ($ROOT/user/.config/prodigy/config.yml:3)
+    ");
+    let seen = world.prodigy(&["config", "show", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    insta::assert_snapshot!(document["settings"]["agents.mine"], @r#"{"value":{"type":"simulated","rules":0},"origin":"$ROOT/user/.config/prodigy/config.yml:3"}"#);
+}
+
+#[test]
+fn what_is_wrong_with_an_agent_is_reported_where_it_stands() {
+    let world = world();
+    world.write(
+        ".prodigy/config.yml",
+        "agents:\n  a: {type: magic}\n  b: {type: command}\n  c: {type: simulated, rules: [{promt: x}]}\n  \
+         d: {type: simulated, rules: [{prompt: '('}]}\n  e: run it\n",
+    );
+    insta::assert_snapshot!(world.prodigy(&["config", "show"]), @"
+    ----- stderr -----
+    error: the configuration is invalid
+      .prodigy/config.yml:2:13: `type` must be `command` or `simulated`, found `magic`
+      .prodigy/config.yml:3:3: an agent of type `command` needs `command`; add `command: …`
+      .prodigy/config.yml:4:33: unknown key `promt` in a rule; did you mean `prompt`?
+      .prodigy/config.yml:5:41: `(` is not a regular expression: unclosed group
+      .prodigy/config.yml:6:3: `e` must be a mapping with `type: command` or `type: simulated`, found `run it`
+    [exit 9]
+    ");
 }

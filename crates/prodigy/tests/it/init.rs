@@ -13,11 +13,14 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
     let world = World::with_repo(binary());
     insta::assert_snapshot!(world.prodigy(&["init"]), @"
     wrote .prodigy/config.yml
+    wrote .prodigy/workflow.schema.json
     wrote workflow.yml
 
     next: prodigy run workflow.yml -y
     ");
     insta::assert_snapshot!(world.read("workflow.yml"), @"
+    # yaml-language-server: $schema=.prodigy/workflow.schema.json
+    #
     # A first workflow: try it with `prodigy run workflow.yml -y`.
     name: first-steps
 
@@ -49,6 +52,9 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
       - shell: cat GREETING.md
         when: ${commits} > 0
     ");
+    let schema: serde_json::Value =
+        serde_json::from_str(&world.read(".prodigy/workflow.schema.json")).unwrap();
+    insta::assert_snapshot!(schema["$schema"], @r#""http://json-schema.org/draft-07/schema#""#);
     // All settings in the new file are comments: what holds is what held before.
     insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
     home          $ROOT/home  (PRODIGY_HOME)
@@ -92,6 +98,7 @@ fn init_replaces_nothing_unless_it_is_told_to() {
     assert!(!world.repo().join(".prodigy").exists());
     insta::assert_snapshot!(world.prodigy(&["init", "--force"]), @"
     wrote .prodigy/config.yml
+    wrote .prodigy/workflow.schema.json
     wrote workflow.yml
 
     next: prodigy run workflow.yml -y
@@ -99,7 +106,7 @@ fn init_replaces_nothing_unless_it_is_told_to() {
     assert_ne!(world.read("workflow.yml"), "mine\n");
     insta::assert_snapshot!(world.prodigy(&["init"]), @"
     ----- stderr -----
-    error: `.prodigy/config.yml` and `workflow.yml` are there already
+    error: `.prodigy/config.yml`, `.prodigy/workflow.schema.json`, `workflow.yml` are there already
 
     hint: `prodigy init --force` replaces what is there
     [exit 1]
@@ -112,6 +119,7 @@ fn init_works_in_another_directory_and_without_a_repository() {
     fs::create_dir(world.root().join("a fresh start")).unwrap();
     insta::assert_snapshot!(world.prodigy(&["init", "--path", "a fresh start"]), @"
     wrote a fresh start/.prodigy/config.yml
+    wrote a fresh start/.prodigy/workflow.schema.json
     wrote a fresh start/workflow.yml
 
     next: cd 'a fresh start' && git init && git commit --allow-empty --message first && prodigy run workflow.yml -y
