@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod completions;
+mod config;
+mod init;
 mod process;
 mod run;
 mod simulate_agent;
