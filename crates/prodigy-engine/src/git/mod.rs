@@ -6,6 +6,7 @@
 //! included configuration, is watched by [`Guard`]: all worktrees of a
 //! repository share its configuration, so a worktree is no security boundary.
 
+mod aside;
 mod checkout;
 mod command;
 mod error;

@@ -89,12 +89,12 @@ impl JobTree {
         Ok(path)
     }
 
-    fn tree_of(&self, commit: &str) -> Result<String, Error> {
+    pub(super) fn tree_of(&self, commit: &str) -> Result<String, Error> {
         self.call(&["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).text()
     }
 
     /// Puts the snapshot's trees where no clean-up of git's can drop them.
-    fn keep_alive(&self, snapshot: &Snapshot) -> Result<(), Error> {
+    pub(super) fn keep_alive(&self, snapshot: &Snapshot) -> Result<(), Error> {
         let Snapshot { head, index, files } = snapshot;
         let entries = format!("040000 tree {files}\tfiles\n040000 tree {index}\tindex\n");
         let tree = self.call(&["mktree"]).stdin(entries).durable().text()?;

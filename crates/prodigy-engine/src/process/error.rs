@@ -41,4 +41,30 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The supervisor did not come up.
+    #[error("the supervisor `{program}` does not answer")]
+    NoSupervisor {
+        /// The binary that was started.
+        program: String,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The supervisor died or fell silent, so nobody knows how the launch would have ended.
+    ///
+    /// Whatever of it was still running has been ended. The supervisor is of no more use.
+    #[error("the supervisor of the step is gone; {ended} processes of the step were ended")]
+    Lost {
+        /// How many processes it left behind.
+        ended: usize,
+    },
+    /// The launch was not started because its log cannot be written.
+    #[error("cannot write the log {message}")]
+    Log {
+        /// The log, and why.
+        message: String,
+    },
+    /// The launch is larger than four gigabytes.
+    #[error("the input of the step is too large")]
+    TooLarge,
 }
