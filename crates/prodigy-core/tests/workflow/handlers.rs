@@ -79,7 +79,6 @@ fn a_setting_in_both_places_is_an_error() {
         keep the one in `on_failure`
     main.yml:5:3: error: `fail_workflow` stands here and in `on_failure`
         keep the one in `on_failure`
-    main.yml:7:30: error: `max_retries` has no effect here
     main.yml:7:46: error: `max_retries` and `max_attempts` mean the same
         keep `max_attempts`
     ");

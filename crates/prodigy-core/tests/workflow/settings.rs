@@ -219,7 +219,7 @@ steps: [{shell: a}]
     main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error` or `permission_denied`, found `crsh`
         did you mean `crash`?
     main.yml:6:86: error: `probability` must be a number from 0 to 1, found `2`
-    main.yml:6:89: error: an edit needs `path`
-        `path`: Is the file, relative to the worktree.
+    main.yml:6:98: error: an edit needs `path`
+        add `path: …`
     ");
 }
