@@ -6,6 +6,7 @@ use crate::support::{errors, steps};
 fn on_failure_has_five_shapes() {
     insta::assert_snapshot!(steps(r#"
 - {shell: a, on_failure: true}
+- {shell: b, on_failure: false}
 - {shell: c, on_failure: npm cache clean}
 - {shell: d, on_failure: /fix it}
 - {shell: e, on_failure: [clean, /diagnose, {shell: again, continue_on_error: true}]}
@@ -23,6 +24,7 @@ fn on_failure_has_five_shapes() {
 "#), @r#"
     shell: a
       on_failure: Recovery, 1 attempts
+    shell: b
     shell: c
       on_failure: Recovery, 1 attempts
         shell: npm cache clean

@@ -223,3 +223,27 @@ steps: [{shell: a}]
         add `path: …`
     ");
 }
+
+#[test]
+fn an_agent_is_needed_wherever_it_is_named() {
+    let places = [
+        "steps: [{shell: a, on_failure: /x}]",
+        "steps: [{shell: a, on_success: {claude: x}}]",
+        "steps: [{shell: a, on_exit_code: {2: {claude: x}}}]",
+        "steps: [{shell: a, validate: {claude: x}}]",
+        "steps: [{shell: a, validate: {shell: b, on_incomplete: {claude: x}}}]",
+        "steps: [{foreach: {input: [a], do: [{claude: x}]}}]",
+        "{steps: [{shell: a}], merge: [{claude: x}]}",
+        "{mode: mapreduce, setup: [{claude: x}], map: {input: a, agent_template: [{shell: a}]}}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{claude: x}]}}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{shell: a}], worktree: {setup: [{claude: x}]}}}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{shell: a}]}, reduce: [{claude: x}]}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{shell: a}]}, error_policy: {handlers: {h: [{claude: x}]}}}",
+    ];
+    for place in places {
+        let workflow = workflow(place);
+        let needed: Vec<_> = workflow.agents_needed().into_keys().collect();
+        assert_eq!(needed, ["claude"], "{place}");
+    }
+    assert!(workflow("- shell: a\n").agents_needed().is_empty());
+}
