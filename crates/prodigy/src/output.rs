@@ -46,6 +46,11 @@ impl Output {
         writeln!(self.stderr, "{}", Clean(&note.to_string())).ok();
     }
 
+    /// Writes rendered diagnostics, which may be coloured already.
+    pub(crate) fn diagnostics(&mut self, rendered: &str) {
+        write!(self.stderr, "{rendered}").ok();
+    }
+
     /// Returns whether notes may use colour.
     pub(crate) fn color(&self) -> bool {
         self.color
@@ -90,6 +95,11 @@ fn stdout_error(error: &io::Error) -> CliError {
         return CliError::new(Exit::Success, "");
     }
     CliError::new(Exit::Failure, format!("cannot write to standard output: {error}"))
+}
+
+/// Returns text without the control characters that could steer a terminal.
+pub(crate) fn plain_text(text: &str) -> String {
+    Clean(text).to_string()
 }
 
 /// Text without the control characters that could steer a terminal.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde_json::Number;
 
+use super::order;
 use crate::{
     diagnostic::Fault,
     vars::{Segment, VarPath},
@@ -99,7 +100,7 @@ impl<'text> Lexer<'text> {
         let (text, _) = rest.split_at(end);
         let start = self.at;
         self.at += end;
-        text.parse().map(Token::Number).map_err(|_| Fault {
+        order::number(text).map(Token::Number).ok_or_else(|| Fault {
             range: start..self.at,
             message: format!("`{text}` is not a number"),
             help: Some("put text in quotes".to_owned()),

@@ -97,10 +97,17 @@ fn read<'v>(value: &'v Value, text: &str, like: &Value) -> Cow<'v, Value> {
     let read = match (like, text) {
         (Value::Bool(_), "true") => Some(Value::Bool(true)),
         (Value::Bool(_), "false") => Some(Value::Bool(false)),
-        (Value::Number(_), text) => text.parse().ok().map(Value::Number),
+        (Value::Number(_), text) => number(text).map(Value::Number),
         _ => None,
     };
     read.map_or(Cow::Borrowed(value), Cow::Owned)
+}
+
+/// Reads a number as JSON writes them, with every digit that a float can hold.
+pub(super) fn number(text: &str) -> Option<Number> {
+    let number: Number = text.parse().ok()?;
+    // The parser of JSON is fast, but the last digit of a float may be off.
+    if number.is_f64() { Number::from_f64(text.parse().ok()?) } else { Some(number) }
 }
 
 /// Compares numbers exactly, also whole ones too large for a float.

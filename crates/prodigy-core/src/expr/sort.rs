@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Place, ast::Node, eval, lexer::Token, order, parser::Parser};
+use super::{Place, ast::Term, eval, lexer::Token, order, parser::Parser};
 use crate::{diagnostic::Fault, vars::Vars};
 
 /// The keys that items are put in order by: `item.priority DESC NULLS LAST, item.path`.
@@ -19,7 +19,7 @@ pub struct SortBy {
 /// One key.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
-    node: Node,
+    term: Term,
     descending: bool,
     nulls_first: bool,
 }
@@ -55,7 +55,7 @@ impl SortBy {
 
 impl Key {
     fn compare(&self, a: &Vars, b: &Vars) -> Ordering {
-        let (a, b) = (eval::value(&self.node, a), eval::value(&self.node, b));
+        let (a, b) = (eval::value(&self.term, a), eval::value(&self.term, b));
         match (a.is_null(), b.is_null()) {
             (true, true) => Ordering::Equal,
             (true, false) if self.nulls_first => Ordering::Less,
@@ -69,7 +69,7 @@ impl Key {
 }
 
 fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
-    let node = parser.expression()?;
+    let term = parser.expression()?;
     let descending = parser.take_word("desc")?;
     if !descending {
         parser.take_word("asc")?;
@@ -81,5 +81,80 @@ fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
             return Err(parser.expected("`FIRST` or `LAST`"));
         }
     }
-    Ok(Key { node, descending, nulls_first })
+    Ok(Key { term, descending, nulls_first })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{super::tests::item_vars, *};
+
+    fn sorted(keys: &str, items: &[Value]) -> String {
+        let sort = SortBy::parse(keys).unwrap();
+        assert_eq!(sort.source(), keys);
+        let mut items: Vec<Vars> = items.iter().cloned().map(item_vars).collect();
+        items.sort_by(|a, b| sort.compare(a, b));
+        let shown: Vec<String> =
+            items.iter().map(|vars| vars.root("item").unwrap().to_string()).collect();
+        shown.join(" ")
+    }
+
+    #[test]
+    fn items_are_put_in_order() {
+        let items = [
+            json!({"p": 2, "n": "b"}),
+            json!({"n": "x"}),
+            json!({"p": 10, "n": "a"}),
+            json!({"p": 2, "n": "a"}),
+        ];
+        insta::assert_snapshot!(sorted("p", &items), @r#"{"p":2,"n":"b"} {"p":2,"n":"a"} {"p":10,"n":"a"} {"n":"x"}"#);
+        insta::assert_snapshot!(sorted("item.p DESC", &items), @r#"{"p":10,"n":"a"} {"p":2,"n":"b"} {"p":2,"n":"a"} {"n":"x"}"#);
+        insta::assert_snapshot!(sorted("item.p desc nulls first, item.n ASC", &items), @r#"{"n":"x"} {"p":10,"n":"a"} {"p":2,"n":"a"} {"p":2,"n":"b"}"#);
+        insta::assert_snapshot!(sorted("p ASC NULLS LAST, n DESC", &items), @r#"{"p":2,"n":"b"} {"p":2,"n":"a"} {"p":10,"n":"a"} {"n":"x"}"#);
+        insta::assert_snapshot!(sorted("length(n), n == 'a' DESC, p", &items), @r#"{"p":2,"n":"a"} {"p":10,"n":"a"} {"p":2,"n":"b"} {"n":"x"}"#);
+    }
+
+    #[test]
+    fn values_of_every_type_have_an_order() {
+        let items = [
+            json!({"a": 2}),
+            json!([2]),
+            json!("10"),
+            json!(3),
+            json!(null),
+            json!(true),
+            json!("9"),
+            json!(2.5),
+            json!(false),
+            json!([1, 2]),
+            json!({"a": 1, "b": 0}),
+            json!(-1),
+            json!([]),
+            json!({}),
+        ];
+        insta::assert_snapshot!(sorted("item", &items), @r#"false true -1 2.5 3 "10" "9" [] [1,2] [2] {} {"a":1,"b":0} {"a":2} null"#);
+        insta::assert_snapshot!(sorted("item DESC", &items), @r#"{"a":2} {"a":1,"b":0} {} [2] [1,2] [] "9" "10" 3 2.5 -1 true false null"#);
+    }
+
+    #[test]
+    fn bad_sort_keys_are_refused() {
+        let shown: Vec<String> =
+            ["", "a,", "a DESC b", "a NULLS", "a NULLS MIDDLE", "DESC DESC DESC", "${a}"]
+                .iter()
+                .map(|source| {
+                    let fault = SortBy::parse(source).unwrap_err();
+                    format!("{source:<15} {:?}: {}", fault.range, fault.message)
+                })
+                .collect();
+        insta::assert_snapshot!(shown.join("\n"), @"
+                        0..0: the expression is empty
+        a,              2..2: expected a value, found the end
+        a DESC b        7..8: expected `ASC`, `DESC`, `NULLS` or `,`, found `b`
+        a NULLS         7..7: expected `FIRST` or `LAST`, found the end
+        a NULLS MIDDLE  8..14: expected `FIRST` or `LAST`, found `MIDDLE`
+        DESC DESC DESC  10..14: expected `ASC`, `DESC`, `NULLS` or `,`, found `DESC`
+        ${a}            0..4: `${…}` can only be used in `when`
+        ");
+    }
 }

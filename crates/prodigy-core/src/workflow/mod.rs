@@ -1,5 +1,6 @@
 //! Workflow files: from text to a checked [`Workflow`].
 
+mod agents;
 mod compose;
 pub mod grammar;
 mod label;
@@ -10,6 +11,7 @@ mod model;
 mod paths;
 mod walk;
 
+pub use agents::*;
 pub use label::step_label;
 pub use load::{Loaded, Rejected, load};
 pub use model::*;

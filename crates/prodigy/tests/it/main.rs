@@ -1,1 +1,8 @@
 //! The `prodigy` command, run as people run it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
+#![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
+
+mod process;
+mod run;
+mod simulate_agent;
+mod stories;
