@@ -2,11 +2,13 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod init;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod lookup;
 pub(crate) mod man;
 pub(crate) mod repair;
 pub(crate) mod schema;

@@ -2,5 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod events;
+mod fixture;
+mod jobs;
+mod logs;
 mod process;
+mod repair;
 mod simulate_agent;
