@@ -37,6 +37,7 @@ event_types! {
     Self::WorktreePreserved { .. } => "worktree_preserved",
     Self::WorktreeCleaned { .. } => "worktree_cleaned",
     Self::MergeConflict { .. } => "merge_conflict",
+    Self::GitTampering { .. } => "git_tampering",
     Self::CheckpointCreated { .. } => "checkpoint_created",
 }
 

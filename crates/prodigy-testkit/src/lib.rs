@@ -123,14 +123,14 @@ impl World {
         command
     }
 
-    /// Returns the command `prodigy args…`, ready to be run or spawned.
+    /// Returns the command `prodigy` with arguments, ready to be run or spawned.
     pub fn prodigy_command(&self, args: &[&str]) -> Command {
         let mut command = self.command(&self.binary);
         command.args(args);
         command
     }
 
-    /// Runs `prodigy args…` and returns everything a person would see.
+    /// Runs `prodigy` with arguments and returns everything a person would see.
     #[must_use = "snapshot the output"]
     pub fn prodigy(&self, args: &[&str]) -> Seen {
         self.seen(&self.prodigy_command(args).output().unwrap())

@@ -73,8 +73,11 @@ pub(crate) fn read(path: &Path) -> Result<String, CliError> {
     let shown = path.display();
     let invalid = |message: String| CliError::new(Exit::Invalid, message);
     let usage = |message: String| CliError::new(Exit::Usage, message);
-    let metadata = fs::metadata(path)
-        .map_err(|error| usage(format!("cannot read `{shown}`")).because(error))?;
+    let metadata = fs::metadata(path).map_err(|error| {
+        usage(format!("cannot read `{shown}`"))
+            .because(error)
+            .with_hint("`prodigy init` writes a first workflow")
+    })?;
     if metadata.is_dir() {
         return Err(usage(format!("`{shown}` is a directory, not a workflow file")));
     }

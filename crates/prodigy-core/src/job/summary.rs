@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{End, state::is_top_level};
+use super::End;
 use crate::{
     Timestamp,
     event::{CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus},
@@ -126,6 +126,7 @@ impl Summary {
             | Event::StepSkipped { .. }
             | Event::WorktreePreserved { .. }
             | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }

@@ -114,6 +114,7 @@ pub(super) mod tests {
             stderr: printed(stderr),
             duration: Duration::from_millis(5),
             leftovers: 0,
+            survivors: 0,
         }
     }
 

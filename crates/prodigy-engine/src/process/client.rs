@@ -3,14 +3,17 @@
 use std::{
     fmt::Write as _,
     io,
-    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use rustix::{
-    event::{PollFd, PollFlags},
+    event::PollFlags,
     process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
 };
 use tokio::{
@@ -31,7 +34,7 @@ use super::{
 const COMING_UP: Duration = Duration::from_secs(20);
 
 /// How much longer than it should a launch may take before its supervisor counts as stuck.
-const STUCK: Duration = Duration::from_secs(15);
+const STUCK: Duration = Duration::from_secs(10);
 
 /// How long a supervisor may take to end itself, with what it runs.
 const CLOSING: Duration = Duration::from_secs(13);
@@ -71,26 +74,18 @@ struct Keeper {
 }
 
 impl Supervisor {
-    /// Starts `program __supervise`; `program` is the `prodigy` binary.
-    pub async fn start(program: &Path) -> Result<Self, Error> {
-        Self::start_with(program, Vec::new()).await
-    }
-
-    /// Starts a supervisor that [`super::end_marked`] recognises as one of this job.
-    pub async fn start_for_job(program: &Path, job_id: &str) -> Result<Self, Error> {
-        let env =
-            vec![("PRODIGY_JOB_ID", job_id.to_owned()), ("PRODIGY_AUTOMATION", "true".to_owned())];
-        Self::start_with(program, env).await
-    }
-
-    async fn start_with(
-        program: &Path,
-        mut env: Vec<(&'static str, String)>,
-    ) -> Result<Self, Error> {
+    /// Starts `program __supervise`, where `program` is the `prodigy` binary.
+    ///
+    /// The supervisor carries the marks of the job, so that [`super::end_marked`] knows it.
+    pub async fn start(program: &Path, job_id: &str) -> Result<Self, Error> {
         let name = || program.display().to_string();
         let cannot_start = |source| Error::Start { program: name(), source };
         let marker = marker().map_err(cannot_start)?;
-        env.push((MARKER, marker.clone()));
+        let env = vec![
+            ("PRODIGY_JOB_ID", job_id.to_owned()),
+            ("PRODIGY_AUTOMATION", "true".to_owned()),
+            (MARKER, marker.clone()),
+        ];
         let path = program.to_owned();
         let (child, socket) = blocking(move || spawn(&path, env)).await.map_err(cannot_start)?;
         let keeper = Keeper { child, marker };
@@ -129,12 +124,12 @@ impl Supervisor {
         self.outbox.clear();
         wire::put_launch(launch, &mut self.outbox).map_err(|wire::Malformed| Error::TooLarge)?;
         if std::mem::replace(&mut self.busy, true) {
-            return Err(self.lost(launch.grace).await);
+            self.shut().await;
+            return Err(Error::Lost { ended: 0 });
         }
-        let reply = match self.exchange(launch, stop).await {
-            Ok(reply) => reply,
-            // Whatever went wrong with the socket, it means that there is nobody to talk to.
-            Err(_) => return Err(self.lost(launch.grace).await),
+        // Whatever went wrong with the socket, it means that there is nobody to talk to.
+        let Ok(reply) = self.exchange(launch, stop).await else {
+            return Err(self.lost(launch.grace).await);
         };
         match reply {
             Reply::Ended(ended) => {
@@ -151,6 +146,11 @@ impl Supervisor {
 
     /// Ends the supervisor and waits until it is gone.
     pub async fn close(mut self) {
+        self.shut().await;
+    }
+
+    /// Lets the supervisor end what it runs and then itself.
+    async fn shut(&mut self) {
         if let Some(Guarded { socket, keeper }) = self.guarded.take() {
             drop(socket);
             keep(keeper, CLOSING).await;
@@ -265,15 +265,10 @@ impl Keeper {
         let start = Instant::now();
         loop {
             let left = patience.saturating_sub(start.elapsed());
-            let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-            if ready::wait(&mut fds, Some(left)).is_err() {
-                return false;
-            }
-            if fds.iter().any(ready::is_ready) {
-                return true;
-            }
-            if left.is_zero() {
-                return false;
+            match ready::wait([Some((pidfd.as_fd(), PollFlags::IN))], Some(left)) {
+                Ok([false]) if !left.is_zero() => {}
+                Ok([has_ended]) => return has_ended,
+                Err(_) => return false,
             }
         }
     }

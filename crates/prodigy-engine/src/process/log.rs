@@ -46,7 +46,7 @@ impl Log {
         let (open, file) = self.open.as_ref()?;
         let metadata = if open == path { file.metadata().ok()? } else { return None };
         // A file that was removed meanwhile would swallow everything.
-        (metadata.nlink() > 0).then(|| metadata.len())
+        (metadata.nlink() > 0).then_some(metadata.len())
     }
 
     fn reopen(&mut self, path: &Path) -> io::Result<u64> {

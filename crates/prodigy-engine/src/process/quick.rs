@@ -5,7 +5,11 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Write as _},
-    os::{fd::OwnedFd, unix::process::CommandExt as _, unix::process::ExitStatusExt as _},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+        unix::process::ExitStatusExt as _,
+    },
     path::Path,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -13,7 +17,7 @@ use std::{
 
 use rustix::{
     buffer::spare_capacity,
-    event::{PollFd, PollFlags},
+    event::PollFlags,
     io::{Errno, ioctl_fionbio},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
 };
@@ -151,20 +155,21 @@ fn follow(
         if left.is_zero() {
             return Ok(Followed::TimedOut);
         }
-        let ready = streams.wait(exited.is_none().then_some(&pidfd), left)?;
-        if ready.stdin {
+        let [stdin, stdout, stderr, exit] =
+            streams.wait(exited.is_none().then_some(&pidfd), left)?;
+        if stdin {
             streams.feed(&mut unwritten);
         }
-        if ready.stdout {
+        if stdout {
             streams.stdout.read()?;
         }
-        if ready.stderr {
+        if stderr {
             streams.stderr.read()?;
         }
         if streams.stdout.bytes.len().max(streams.stderr.bytes.len()) > OUTPUT_LIMIT {
             return Ok(Followed::TooMuchOutput);
         }
-        if ready.exit {
+        if exit {
             exited = Some(Instant::now());
         }
     }
@@ -189,15 +194,6 @@ struct Streams {
     stderr: Collected,
 }
 
-/// Which of the streams can go on.
-#[derive(Default)]
-struct Ready {
-    stdin: bool,
-    stdout: bool,
-    stderr: bool,
-    exit: bool,
-}
-
 impl Streams {
     fn take(child: &mut Child) -> Self {
         Self {
@@ -211,33 +207,14 @@ impl Streams {
         self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
     }
 
-    fn wait(&self, pidfd: Option<&OwnedFd>, timeout: Duration) -> io::Result<Ready> {
-        let mut fds = Vec::with_capacity(4);
-        let mut set: Vec<fn(&mut Ready)> = Vec::with_capacity(4);
-        if let Some(stdin) = &self.stdin {
-            fds.push(PollFd::new(stdin, PollFlags::OUT));
-            set.push(|ready| ready.stdin = true);
-        }
-        if let Some(pipe) = &self.stdout.pipe {
-            fds.push(PollFd::new(pipe, PollFlags::IN));
-            set.push(|ready| ready.stdout = true);
-        }
-        if let Some(pipe) = &self.stderr.pipe {
-            fds.push(PollFd::new(pipe, PollFlags::IN));
-            set.push(|ready| ready.stderr = true);
-        }
-        if let Some(pidfd) = pidfd {
-            fds.push(PollFd::new(pidfd, PollFlags::IN));
-            set.push(|ready| ready.exit = true);
-        }
-        ready::wait(&mut fds, Some(timeout))?;
-        let mut ready = Ready::default();
-        for (fd, set) in fds.iter().zip(set) {
-            if ready::is_ready(fd) {
-                set(&mut ready);
-            }
-        }
-        Ok(ready)
+    fn wait(&self, pidfd: Option<&OwnedFd>, timeout: Duration) -> io::Result<[bool; 4]> {
+        let wanted = [
+            self.stdin.as_ref().map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
+            self.stdout.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            self.stderr.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            pidfd.map(|pidfd| (pidfd.as_fd(), PollFlags::IN)),
+        ];
+        ready::wait(wanted, Some(timeout))
     }
 
     /// Writes as much of the input as fits, and closes the pipe after the last byte.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags},
+    event::PollFlags,
     io::ioctl_fionbio,
     process::{
         Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, pidfd_open,
@@ -72,15 +72,6 @@ pub(super) struct Running<'a> {
     leftovers: HashSet<Pid>,
 }
 
-/// Which of the descriptors can go on.
-#[derive(Default)]
-struct Ready {
-    socket: bool,
-    stdout: bool,
-    stderr: bool,
-    stdin: bool,
-}
-
 impl<'a> Running<'a> {
     /// Takes over a program that has just been started.
     pub(super) fn new(
@@ -131,19 +122,17 @@ impl<'a> Running<'a> {
                 break survivors;
             }
             let timeout = self.next_look(now);
-            let ready = self.wait(listening.then_some(socket), timeout)?;
-            if ready.stdout && self.stdout.read(self.buffer)? {
+            let [word, stdout, stderr, stdin] = self.wait(listening.then_some(socket), timeout)?;
+            if stdout && self.stdout.read(self.buffer)? {
                 self.last_output = Instant::now();
             }
-            if ready.stderr && self.stderr.read(self.buffer)? {
+            if stderr && self.stderr.read(self.buffer)? {
                 self.last_output = Instant::now();
             }
-            if ready.stdin {
+            if stdin {
                 self.feed();
             }
-            if ready.socket
-                && let Some(word) = listen()
-            {
+            if word && let Some(word) = listen() {
                 listening = !matches!(word, Word::Abandoned);
                 self.heed(&word, Instant::now());
             }
@@ -160,11 +149,12 @@ impl<'a> Running<'a> {
                 return Ok(Some(0));
             }
             let closed = self.stdout.pipe().is_none() && self.stderr.pipe().is_none();
-            if self.kill_at.is_none() && (closed || now >= exited + DRAIN) {
-                self.ask_to_end(now, LEFTOVER_GRACE.min(self.launch.grace));
-            }
-            if self.ended_by.is_none() && self.kill_at.is_some() {
+            let is_drained = closed || now >= exited + DRAIN;
+            if self.ended_by.is_none() && (self.kill_at.is_some() || is_drained) {
                 self.leftovers.extend(tree::descendants(getpid()).iter().map(|left| left.pid));
+            }
+            if self.kill_at.is_none() && is_drained {
+                self.ask_to_end(now, LEFTOVER_GRACE.min(self.launch.grace));
             }
         } else if self.kill_at.is_none() {
             let over = |limit: Option<Duration>, since: Instant| {
@@ -254,14 +244,14 @@ impl<'a> Running<'a> {
     /// Reads what is still in the pipes. Nobody is left to write, unless a pipe was handed away.
     fn drain(&mut self, exited: Instant) -> io::Result<()> {
         while exited.elapsed() < DRAIN {
-            let ready = self.wait(None, Some(Duration::ZERO))?;
-            if ready.stdout {
+            let [_, stdout, stderr, _] = self.wait(None, Some(Duration::ZERO))?;
+            if stdout {
                 self.stdout.read(self.buffer)?;
             }
-            if ready.stderr {
+            if stderr {
                 self.stderr.read(self.buffer)?;
             }
-            if !ready.stdout && !ready.stderr {
+            if !stdout && !stderr {
                 break;
             }
         }
@@ -289,33 +279,25 @@ impl<'a> Running<'a> {
         .min()
     }
 
-    fn wait(&self, socket: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<Ready> {
-        let pidfd = self.exited.is_none().then_some(self.pidfd.as_fd());
-        let stdin = self.stdin.as_ref().map(|stdin| stdin.as_fd());
-        let wanted: [(Option<BorrowedFd<'_>>, PollFlags, fn(&mut Ready)); 5] = [
-            (socket, PollFlags::IN, |ready| ready.socket = true),
-            (self.stdout.pipe(), PollFlags::IN, |ready| ready.stdout = true),
-            (self.stderr.pipe(), PollFlags::IN, |ready| ready.stderr = true),
-            (stdin, PollFlags::OUT, |ready| ready.stdin = true),
-            // Reaping shows whether the program has exited, so waking up is enough.
-            (pidfd, PollFlags::IN, |_| {}),
-        ];
-        let mut fds = Vec::with_capacity(wanted.len());
-        let mut set = Vec::with_capacity(wanted.len());
-        for (fd, flags, mark) in wanted {
-            if let Some(fd) = fd {
-                fds.push(PollFd::from_borrowed_fd(fd, flags));
-                set.push(mark);
-            }
-        }
-        ready::wait(&mut fds, timeout)?;
-        let mut ready = Ready::default();
-        for (fd, mark) in fds.iter().zip(set) {
-            if ready::is_ready(fd) {
-                mark(&mut ready);
-            }
-        }
-        Ok(ready)
+    /// Waits for the socket, the two outputs and the input, and returns which of them can go on.
+    fn wait(
+        &self,
+        socket: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<[bool; 4]> {
+        let to_read = |fd| (fd, PollFlags::IN);
+        let [socket, stdout, stderr, stdin, _] = ready::wait(
+            [
+                socket.map(to_read),
+                self.stdout.pipe().map(to_read),
+                self.stderr.pipe().map(to_read),
+                self.stdin.as_ref().map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
+                // Reaping shows whether the program has exited, so waking up is enough.
+                self.exited.is_none().then_some((self.pidfd.as_fd(), PollFlags::IN)),
+            ],
+            timeout,
+        )?;
+        Ok([socket, stdout, stderr, stdin])
     }
 
     /// Writes as much of the input as fits, and closes the pipe after the last byte.

@@ -130,5 +130,5 @@ fn has(environ: &[u8], entry: &[u8]) -> bool {
 
 fn pause() {
     // A wait that fails ends early, and the loops around it look at the clock.
-    ready::wait(&mut [], Some(LOOK)).ok();
+    ready::wait([], Some(LOOK)).ok();
 }

@@ -133,8 +133,10 @@ mod tests {
             .unwrap();
         let pid = Pid::from_child(&child);
         let mine = |found: Vec<Process>| {
-            let mut found: Vec<_> =
-                found.iter().map(|process| (process.pid, process.parent)).collect();
+            let mut found: Vec<_> = found
+                .iter()
+                .map(|process| (process.pid.as_raw_nonzero(), process.parent))
+                .collect();
             found.sort_unstable();
             found
         };

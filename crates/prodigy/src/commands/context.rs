@@ -8,10 +8,11 @@ use std::{
 use prodigy_core::{
     event::{Event, JobStarted},
     ids::{JobId, RepoName, hex},
+    job::Summary,
 };
 use prodigy_engine::{
     git::{self, Repo},
-    store::{self, Layout, Reader},
+    store::{self, JobLock, Layout, Reader},
 };
 use sha2::{Digest as _, Sha256};
 
@@ -95,10 +96,44 @@ pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliErr
     }
 }
 
+/// Returns a job of this repository that exists.
+pub(crate) fn existing(layout: &Layout, job: &JobId) -> Result<JobId, CliError> {
+    if layout.events_dir(job).is_dir() {
+        return Ok(job.clone());
+    }
+    Err(CliError::new(Exit::Usage, format!("no job `{job}` in this repository"))
+        .with_hint("`prodigy jobs` lists the jobs"))
+}
+
+/// Returns the newest job of this repository that can be resumed.
+pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
+    for job in layout.jobs().map_err(store_error)?.into_iter().rev() {
+        let held = JobLock::holder(layout, &job).map_err(store_error)?.is_some();
+        // A job that cannot be read is reported when it is asked for by name.
+        let Ok(records) = Reader::open(layout, &job) else { continue };
+        let mut summary = Summary::default();
+        records.flatten().for_each(|record| summary.apply(&record));
+        if summary.status(held).is_resumable() {
+            return Ok(job);
+        }
+    }
+    Err(CliError::new(Exit::Usage, "no job of this repository can be resumed")
+        .with_hint("`prodigy jobs` lists the jobs"))
+}
+
 /// Turns an error of git into one for people.
 pub(crate) fn git_error(error: git::Error) -> CliError {
-    let hint = error.hint();
-    let error = CliError::new(Exit::Failure, error.to_string());
+    let hint = match &error {
+        git::Error::NotARepository { .. } => Some("go to a repository, or make one with `git init`"),
+        git::Error::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
+        git::Error::Bare { .. } => Some("work from a clone of it"),
+        git::Error::GitMissing | git::Error::GitTooOld { .. } => {
+            Some("`prodigy doctor` shows what is needed")
+        }
+        _ => None,
+    };
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+    let error = CliError::new(Exit::Failure, format!("{error}{}", cause.unwrap_or_default()));
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 
-use super::{context, run};
+use super::{
+    context,
+    run::{Request, begin},
+};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
 /// Run a single step, with a worktree, a journal and a merge like any workflow
@@ -30,7 +33,7 @@ pub(crate) struct ExecArgs {
 
 pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<Exit, CliError> {
     let file = workflow_file::from_text("exec", &workflow(command)?, out)?;
-    let request = run::Request {
+    let request = Request {
         name: "exec".to_owned(),
         file,
         repo: context::repo(command.path.as_deref())?,
@@ -41,7 +44,7 @@ pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<E
         yes: command.yes,
         job: None,
     };
-    run::begin(args, request, out)
+    begin(args, request, out)
 }
 
 /// Returns a workflow with the one step in it.

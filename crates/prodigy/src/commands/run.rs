@@ -2,19 +2,15 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use prodigy_core::{event::JobStarted, ids::JobId, job::Ending, workflow::Body};
+use prodigy_core::{event::JobStarted, ids::JobId, workflow::Body};
 use prodigy_engine::{
-    clock,
     git::Repo,
     run::{self, Beginning},
-    store,
 };
 use serde_json::Value;
 
 use super::{context, parameters, plan, setup};
-use crate::{
-    cli::Args, error::CliError, exit::Exit, output::Output, report::summary, workflow_file,
-};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
 /// Run a workflow in a worktree of its own and merge the result
 ///
@@ -158,8 +154,9 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     };
     let dirty = repo.uncommitted().map_err(context::git_error)?;
     if dirty > 0 {
+        let (changes, are) = if dirty == 1 { ("change", "is") } else { ("changes", "are") };
         out.note(format_args!(
-            "note: {dirty} uncommitted changes in your checkout are not part of this run"
+            "note: {dirty} uncommitted {changes} in your checkout {are} not part of this run"
         ));
     }
     for warning in repo.warnings() {
@@ -176,9 +173,7 @@ fn job_id(request: &Request) -> Result<JobId, CliError> {
     if let Some(job) = &request.job {
         return Ok(job.clone());
     }
-    let time = clock::now().strftime("%Y%m%d-%H%M%S").to_string();
-    let random = store::random_word(4);
-    format!("workflow-{time}-{random}").parse().map_err(|error| {
+    run::new_job_id("workflow").map_err(|error| {
         CliError::new(Exit::Failure, "no id could be made for the job").because(error)
     })
 }
@@ -211,9 +206,4 @@ fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
         .collect();
     found.sort();
     Ok(found)
-}
-
-/// Returns the exit code for how a run ended.
-pub(super) fn exit(ending: Ending) -> Exit {
-    summary::exit(ending)
 }

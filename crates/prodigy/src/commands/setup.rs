@@ -65,11 +65,11 @@ pub(super) fn go(
         env,
         secrets,
         agents,
-        grace: config.grace(),
-        idle_timeout: config.idle_timeout(),
-        log_cap: config.log_cap(),
-        disk_floor: config.disk_floor(),
-        durability: config.durability(),
+        grace: config.grace.value,
+        idle_timeout: config.idle_timeout.value,
+        log_cap: config.log_cap.value,
+        disk_floor: config.disk_floor.value,
+        durability: config.durability.value,
         shutdown: shutdown.clone(),
         reporter: progress::reporter(out.color()),
         confirm: progress::confirm(world.yes),
@@ -166,7 +166,7 @@ fn agents(
     let mut agents = BTreeMap::new();
     for (name, step) in workflow.agents_needed() {
         let found: Option<&AgentConfig> =
-            workflow.agents.get(name).or_else(|| config.agents().get(name));
+            workflow.agents.get(name).or_else(|| config.agents.get(name).map(|found| &found.value));
         let label = prodigy_core::workflow::step_label(step);
         let Some(found) = found else {
             let message = format!("no agent named `{name}` is configured, and `{label}` needs it");

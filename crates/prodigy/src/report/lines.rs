@@ -65,7 +65,12 @@ pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
         }
         Event::JobResumed { .. } => important(
             Sign::Dot,
-            format!("job {} resumed · {} of {} steps done", record.job_id, job.done, job.steps_in_all()),
+            format!(
+                "job {} resumed · {} of {} done",
+                record.job_id,
+                job.done,
+                count(job.steps_in_all(), "step")
+            ),
         ),
         Event::StepCompleted(step) => {
             let (sign, how) = match step.status {
@@ -74,8 +79,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
                 StepStatus::Failed => (Sign::Tilde, " (failed, going on)"),
                 StepStatus::Skipped => (Sign::Tilde, " (skipped)"),
             };
-            let (name, took) = (names.of(&step.step), took(step.duration_ms));
-            let text = format!("{} {name}{how}  {took}", step.step);
+            let text = format!("{}{how}  {}", names.of(&step.step), took(step.duration_ms));
             let weight = if sign == Sign::Tick { Weight::Routine } else { Weight::Important };
             Some(Line { weight, sign, text })
         }
@@ -84,8 +88,8 @@ pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
                 AfterFailure::Retry => format!("; attempt {} follows", attempt + 1),
                 AfterFailure::GoOn | AfterFailure::Stop => String::new(),
             };
-            let name = names.of(step);
-            important(Sign::Cross, format!("{step} {name}: {}{then}", failure.message))
+            let step = names.of(step);
+            important(Sign::Cross, format!("{step}: {}{then}", failure.message))
         }
         Event::StepSkipped { step, name, when } => {
             important(Sign::Tilde, format!("{step} {name} (skipped: `{when}` is false)"))
@@ -97,6 +101,10 @@ pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
             let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
             important(Sign::Cross, format!("conflict with `{target}` in {files}"))
         }
+        Event::GitTampering { changes } => important(
+            Sign::Cross,
+            format!("a step changed git's settings; they were put back: {}", changes.join(", ")),
+        ),
         Event::JobPaused { .. }
         | Event::JobCompleted { .. }
         | Event::JobFailed { .. }
@@ -128,18 +136,18 @@ impl Names {
 
     /// Forgets a step that has ended.
     pub(super) fn forget(&mut self, record: &Record) {
-        let ended = match &record.event {
-            Event::StepCompleted(step) => &step.step,
-            Event::StepFailed { step, then: AfterFailure::Stop, .. } => step,
-            _ => return,
-        };
-        self.running.retain(|(path, _)| path != ended);
+        if let Event::StepCompleted(step) = &record.event {
+            self.running.retain(|(path, _)| *path != step.step);
+        }
+        if let Event::StepFailed { step, then: AfterFailure::Stop, .. } = &record.event {
+            self.running.retain(|(path, _)| path != step);
+        }
     }
 
-    /// Returns what a step is called.
-    fn of(&self, step: &str) -> &str {
+    /// Returns a step's path and what it is called.
+    fn of(&self, step: &str) -> String {
         let found = self.running.iter().find(|(path, _)| path == step);
-        found.map_or("", |(_, name)| name)
+        found.map_or_else(|| step.to_owned(), |(path, name)| format!("{path} {name}"))
     }
 
     /// Returns the step that began last.

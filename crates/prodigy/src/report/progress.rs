@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodigy_core::{event::Record, job::Job};
+use prodigy_core::{
+    event::{Event, Record},
+    job::Job,
+};
 use prodigy_engine::run::{Confirm, MergeQuestion, Reporter};
 
 use super::{
@@ -14,7 +17,10 @@ use super::{
 };
 use crate::output::plain_text;
 
-/// The least time between two routine lines.
+/// A workflow of so many steps is shown whole.
+const ALWAYS_SHOWN: u32 = 50;
+
+/// The least time between two routine lines of a longer one.
 const ROUTINE_EVERY: Duration = Duration::from_millis(100);
 
 /// Returns who shows a run: a live line on a terminal, plain lines elsewhere.
@@ -40,9 +46,7 @@ impl Reporter for Plain {
     fn record(&mut self, record: &Record, job: &Job) {
         self.names.record(record);
         if let Some(line) = line(record, job, &self.names) {
-            let soon = self.last.is_some_and(|last| last.elapsed() < ROUTINE_EVERY);
-            let last_step = job.done == job.steps_in_all();
-            if line.weight == Weight::Routine && soon && !last_step {
+            if line.weight == Weight::Routine && self.is_too_much(record, job) {
                 self.left_out += 1;
             } else {
                 self.catch_up();
@@ -60,10 +64,21 @@ impl Reporter for Plain {
 }
 
 impl Plain {
+    /// Returns whether a routine line has to be left out to keep the rate bounded.
+    ///
+    /// Steps inside other steps are left to `prodigy events`, and so is most of a long
+    /// workflow when it runs fast; the last step is always shown.
+    fn is_too_much(&self, record: &Record, job: &Job) -> bool {
+        let inner = matches!(&record.event, Event::StepCompleted(step) if !step.is_top_level());
+        let many = job.steps_in_all() > ALWAYS_SHOWN;
+        let soon = self.last.is_some_and(|last| last.elapsed() < ROUTINE_EVERY);
+        inner || (many && soon && job.done < job.steps_in_all())
+    }
+
     /// Says how many lines were left out.
     fn catch_up(&mut self) {
         if self.left_out > 0 {
-            self.print(&format!("· {} more done", super::lines::count(self.left_out, "step")));
+            self.print(&format!("· {} more", super::lines::count(self.left_out, "step")));
             self.left_out = 0;
         }
     }

@@ -8,4 +8,6 @@ mod jobs;
 mod logs;
 mod process;
 mod repair;
+mod run;
 mod simulate_agent;
+mod stories;

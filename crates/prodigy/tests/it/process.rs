@@ -28,7 +28,7 @@ struct Bench {
 impl Bench {
     async fn new() -> Self {
         Self {
-            supervisor: Supervisor::start(Path::new(PRODIGY)).await.unwrap(),
+            supervisor: Supervisor::start(Path::new(PRODIGY), "job").await.unwrap(),
             directory: tempfile::tempdir().unwrap(),
             mark: mark(),
         }
@@ -113,7 +113,7 @@ fn eventually(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Programs that print too much, or what nobody may see.
 
 use std::{
+    fmt::Write as _,
     fs,
     os::unix::fs::{PermissionsExt as _, symlink},
     time::Duration,
@@ -64,7 +65,10 @@ async fn head_and_tail_meet_without_a_gap() {
     for size in [65_535, 65_536, 65_537, 131_072, 131_073, 300_000_usize] {
         let mut bench = Bench::new().await;
         let ended = bench.run(&bench.sh(&format!("seq 100000 | head -c {size}"))).await;
-        let all: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
+        let mut all = String::new();
+        for number in 1..=100_000 {
+            writeln!(all, "{number}").unwrap();
+        }
         let all = &all.as_bytes()[..size];
         let head = &all[..size.min(65_536)];
         let tail = &all[head.len().max(size.saturating_sub(65_536))..];
@@ -92,7 +96,7 @@ async fn a_log_that_is_a_link_is_refused_before_the_start() {
     let launch = logged(&bench, bench.sh(": > started"));
     let error = bench.try_run(&launch, &Stop::new()).await.unwrap_err().to_string();
     let error = error.replace(&*bench.directory.path().to_string_lossy(), "$ROOT");
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @"cannot write the log `$ROOT/log/err`: Too many levels of symbolic links (os error 40)");
     assert!(!bench.path("started").exists());
     assert_eq!(bench.run(&bench.sh("exit 6")).await.status, Status::Exited(6));
 }
@@ -104,12 +108,10 @@ async fn secrets_are_masked_even_if_they_come_in_pieces() {
     let mut launch = logged(&bench, bench.sh(script));
     launch.secrets = vec!["my-secret-word".into()];
     let ended = bench.run(&launch).await;
-    insta::assert_snapshot!(text(&ended.stdout.head), @"");
-    insta::assert_snapshot!(text(&ended.stderr.head), @"");
-    for name in ["log/out", "log/err"] {
-        let log = fs::read_to_string(bench.path(name)).unwrap();
-        assert!(!log.contains("my-secret-word"), "{log}");
-    }
+    assert_eq!(text(&ended.stdout.head), "a *** b");
+    assert_eq!(text(&ended.stderr.head), "***");
+    assert_eq!(fs::read_to_string(bench.path("log/out")).unwrap(), "a *** b");
+    assert_eq!(fs::read_to_string(bench.path("log/err")).unwrap(), "***");
     launch.secrets.clear();
     let ended = bench.run(&launch).await;
     assert_eq!(text(&ended.stderr.head), "my-secret-word");

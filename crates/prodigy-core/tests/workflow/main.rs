@@ -1,0 +1,10 @@
+//! Workflow files from text to the checked model, through the public interface.
+
+mod compose;
+mod documented;
+mod handlers;
+mod mapreduce;
+mod names;
+mod settings;
+mod steps;
+mod support;
