@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Worktree(commands::worktree::WorktreeCommand),
     Doctor(commands::doctor::DoctorArgs),
     Events(commands::events::EventsArgs),
+    #[command(visible_alias = "sessions")]
     Jobs(commands::jobs::JobsArgs),
     Logs(commands::logs::LogsArgs),
     Repair(commands::repair::RepairArgs),

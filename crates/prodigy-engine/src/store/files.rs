@@ -150,6 +150,14 @@ pub(super) fn open_regular(path: &Path, mode: Mode) -> Result<File, Error> {
     Ok(file)
 }
 
+/// Opens an existing file below the home for reading.
+///
+/// Programs that prodigy runs could have put a link or a pipe in its place, which
+/// is refused and never waited for.
+pub fn open_to_read(path: &Path) -> Result<File, Error> {
+    open_regular(path, Mode::Read)
+}
+
 /// Opens a regular file for locking, making it if it is not there.
 pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
     match create_file(path) {

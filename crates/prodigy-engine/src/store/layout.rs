@@ -52,6 +52,18 @@ impl Layout {
         self.below("logs").join(job.as_str()).join(safe_name(item))
     }
 
+    /// Returns the files that hold what an item's steps printed: standard output, standard error.
+    ///
+    /// Steps that run side by side write to files of their own, one pair for each slot.
+    pub fn log_files(&self, job: &JobId, item: &str, slot: u32) -> (PathBuf, PathBuf) {
+        let directory = self.logs_dir(job, item);
+        let name = match slot {
+            0 => "attempt-1".to_owned(),
+            slot => format!("attempt-1.slot-{}", u64::from(slot) + 1),
+        };
+        (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")))
+    }
+
     /// Returns where a job's worktrees are.
     pub fn worktrees_dir(&self, job: &JobId) -> PathBuf {
         self.below("worktrees").join(job.as_str())
@@ -125,6 +137,8 @@ mod tests {
             layout.state_dir(&job),
             layout.logs_dir(&job, "workflow"),
             layout.logs_dir(&job, "../../etc"),
+            layout.log_files(&job, "workflow", 0).0,
+            layout.log_files(&job, "workflow", 1).1,
             layout.worktrees_dir(&job),
             layout.checkpoint(&job),
             layout.lock(&job),
@@ -134,6 +148,8 @@ mod tests {
         /h/state/repo/mapreduce/jobs/job-1
         /h/logs/repo/job-1/workflow
         /h/logs/repo/job-1/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4
+        /h/logs/repo/job-1/workflow/attempt-1.out
+        /h/logs/repo/job-1/workflow/attempt-1.slot-2.err
         /h/worktrees/repo/job-1
         /h/state/repo/mapreduce/jobs/job-1/checkpoint.json
         /h/state/repo/mapreduce/jobs/job-1/lock

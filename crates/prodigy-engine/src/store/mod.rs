@@ -20,7 +20,7 @@ mod syncer;
 
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use error::Error;
-pub use files::{create_dir, prepare_home, write_atomic};
+pub use files::{create_dir, open_to_read, prepare_home, write_atomic};
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::Layout;
 pub use lock::JobLock;

@@ -243,22 +243,21 @@ impl Iterator for Reader {
 
 /// Hands over the records of a job as they are written, those already there first.
 ///
-/// `each` ends the following by breaking. `idle` is called whenever there is
-/// nothing new, several times a second, and can end it as well.
+/// `None` means that there is nothing new; it comes several times a second. The
+/// following ends when `each` breaks.
 pub fn follow<E: From<Error>>(
     layout: &Layout,
     job: &JobId,
-    mut each: impl FnMut(Record) -> Result<ControlFlow<()>, E>,
-    mut idle: impl FnMut() -> Result<ControlFlow<()>, E>,
+    mut each: impl FnMut(Option<Record>) -> Result<ControlFlow<()>, E>,
 ) -> Result<(), E> {
     let mut reader = Reader::open(layout, job)?;
     loop {
         for record in &mut reader {
-            if each(record?)?.is_break() {
+            if each(Some(record?))?.is_break() {
                 return Ok(());
             }
         }
-        if idle()?.is_break() {
+        if each(None)?.is_break() {
             return Ok(());
         }
         wait();
@@ -407,31 +406,22 @@ mod tests {
         let (mut journal, _) = Journal::open(&home.layout, &home.job, Durability::Relaxed).unwrap();
         journal = journal.with_segment_bytes(400);
         let mut seen = Vec::new();
-        follow::<Error>(
-            &home.layout,
-            &home.job,
-            |record| {
-                seen.push(record.seq);
-                Ok(if record.seq == 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            },
-            || {
-                journal.append(vec![event("more")], at(1))?;
-                Ok(ControlFlow::Continue(()))
-            },
-        )
+        follow::<Error>(&home.layout, &home.job, |record| {
+            match record {
+                Some(record) if record.seq == 5 => return Ok(ControlFlow::Break(())),
+                Some(record) => seen.push(record.seq),
+                None => drop(journal.append(vec![event("more")], at(1))?),
+            }
+            Ok(ControlFlow::Continue(()))
+        })
         .unwrap();
-        assert_eq!(seen, [1, 2, 3, 4, 5]);
+        assert_eq!(seen, [1, 2, 3, 4]);
 
         let mut idle = 0;
-        follow::<Error>(
-            &home.layout,
-            &home.job,
-            |_| Ok(ControlFlow::Continue(())),
-            || {
-                idle += 1;
-                Ok(if idle == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            },
-        )
+        follow::<Error>(&home.layout, &home.job, |record| {
+            idle += u32::from(record.is_none());
+            Ok(if idle == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
         .unwrap();
         assert_eq!(idle, 2);
     }

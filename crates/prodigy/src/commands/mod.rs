@@ -9,6 +9,7 @@ pub(crate) mod exec;
 pub(crate) mod init;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod lookup;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod repair;

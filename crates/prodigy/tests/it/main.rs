@@ -4,8 +4,13 @@
 
 mod completions;
 mod config;
+mod events;
+mod fixture;
 mod init;
+mod jobs;
+mod logs;
 mod process;
+mod repair;
 mod run;
 mod simulate_agent;
 mod stories;
