@@ -162,9 +162,9 @@ pub struct Step {
     /// What to do when it fails.
     pub on_failure: Option<OnFailure>,
     /// What to do when it succeeds: one step, or two if `shell` and `claude` stood together.
-    pub on_success: Vec<Step>,
+    pub on_success: Vec<Self>,
     /// What to do for an exit code, before `on_failure` is considered.
-    pub on_exit_code: BTreeMap<i32, Vec<Step>>,
+    pub on_exit_code: BTreeMap<i32, Vec<Self>>,
     /// How the step alone is tried again.
     pub retry: Option<Retry>,
     /// A failure is recorded and the next step runs.
