@@ -58,9 +58,12 @@ impl Output {
         writeln!(self.stderr, "{}", Clean(&note.to_string())).ok();
     }
 
-    /// Writes rendered diagnostics, which may be coloured already.
-    pub(crate) fn diagnostics(&mut self, rendered: &str) {
-        write!(self.stderr, "{rendered}").ok();
+    /// Writes a note that is already laid out, maybe with colour.
+    ///
+    /// The caller answers for control characters: nothing is escaped here.
+    pub(crate) fn rendered(&mut self, note: &str) {
+        // A terminal that went away must not stop the work.
+        writeln!(self.stderr, "{note}").ok();
     }
 
     /// Returns whether notes may use colour.

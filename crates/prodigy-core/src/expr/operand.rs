@@ -14,6 +14,7 @@ use super::{
 use crate::{
     diagnostic::Fault,
     vars::{Segment, VarPath},
+    workflow::grammar::did_you_mean,
 };
 
 /// The largest compiled pattern, in bytes.
@@ -220,31 +221,9 @@ fn of_item(path: VarPath) -> VarPath {
 
 fn unknown_function(name: &str, range: Range<usize>) -> Fault {
     let known = Function::ALL.iter().map(|(known, ..)| *known).chain(SPECIAL.iter().copied());
-    let near = known
-        .map(|known| (distance(&name.to_lowercase(), known), known))
-        .filter(|(distance, known)| *distance <= known.len() / 3)
-        .min();
     Fault {
         range,
         message: format!("there is no function `{name}`"),
-        help: near.map(|(_, known)| format!("did you mean `{known}`?")),
+        help: did_you_mean(name, known),
     }
-}
-
-/// Returns how many characters must be changed, added or taken away.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (start, left) in from.chars().enumerate() {
-        let mut diagonal = start;
-        let mut beside = start + 1;
-        let mut next = vec![beside];
-        for (right, above) in to.iter().zip(row.iter().skip(1)) {
-            beside = (diagonal + usize::from(left != *right)).min(beside + 1).min(above + 1);
-            next.push(beside);
-            diagonal = *above;
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }

@@ -130,7 +130,10 @@ impl Tracker {
     pub(super) fn value(&mut self, after: &str) -> Result<Encoding, &'static str> {
         match self {
             Self::Plain => Ok(Encoding::Plain),
-            Self::Json { escaped: true, .. } => Err(AFTER_BACKSLASH),
+            Self::Json { escaped: escaped @ true, .. } => {
+                *escaped = false;
+                Err(AFTER_BACKSLASH)
+            }
             Self::Json { quoted: true, .. } => Ok(Encoding::JsonString),
             Self::Json { quoted: false, .. } => Ok(Encoding::Json),
             Self::Yaml(yaml) => yaml.value(after),
@@ -263,7 +266,10 @@ impl YamlTracker {
         }
         self.at_line_start = false;
         let encoding = match self.mode {
-            YamlMode::Double { escaped: true } => return Err(AFTER_BACKSLASH),
+            YamlMode::Double { escaped: true } => {
+                self.mode = YamlMode::Double { escaped: false };
+                return Err(AFTER_BACKSLASH);
+            }
             YamlMode::Double { escaped: false } => Encoding::YamlDouble,
             YamlMode::Single => Encoding::YamlSingle,
             YamlMode::Comment => Encoding::Yaml,

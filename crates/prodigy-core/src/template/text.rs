@@ -207,20 +207,34 @@ mod tests {
     fn every_mistake_is_reported_at_once() {
         assert_snapshot!(
             faults("${itme.path} ${HOME} ${} ${item.} ${item[x]} ${item|jsn} ${item|words} ${item%.rs} ${n:-${item}}", Sink::Text),
-            @""
+            @r#"
+        ${itme.path} -> unknown variable `itme` (did you mean `item`?)
+        ${HOME} -> unknown variable `HOME` (write `$${` for a literal `${`; the variables here are `item`, `map`, `n`, `steps`)
+        ${} -> `${}` names no variable (write `$${` for a literal `${`)
+        ${item.} -> a `.` must be followed by the name of a field (paths look like `item.name`, `item.files[0]` or `item."odd name"`)
+        ${item[x]} -> `[` must be followed by a number (paths look like `item.name`, `item.files[0]` or `item."odd name"`)
+        ${item|jsn} -> unknown filter `jsn` (did you mean `json`?)
+        ${item|words} -> the filter `words` is for shell commands only (leave it out: here a value is inserted as it is)
+        ${item%.rs} -> unexpected `%` after `item` (only `:-default` and `|filter` may follow a variable)
+        ${n:-${item} -> a default is plain text and cannot hold a `${…}` (set the value in an earlier step, or in `env`)
+        "#
         );
-        assert_snapshot!(faults("a ${item.path", Sink::Text), @"");
-        assert_snapshot!(faults("${item|words|json} ${item|raw} ${item|frobnicate}", Sink::Text), @"");
+        assert_snapshot!(faults("a ${item.path", Sink::Text), @"${item.path -> `${` is never closed (write `$${` for a literal `${`)");
+        assert_snapshot!(faults("${item|words|json} ${item|raw} ${item|frobnicate}", Sink::Text), @"
+        ${item|words|json} -> the filter `words` must be the last one (move `|words` to the end)
+        ${item|raw} -> the filter `raw` is for shell commands only (leave it out: here a value is inserted as it is)
+        ${item|frobnicate} -> unknown filter `frobnicate` (the filters are `json`, `lower`, `upper`, `trim`, `length`, `lines`, `path`, `words`, `file`, `raw`)
+        ");
     }
 
     #[test]
     fn a_missing_value_says_what_exists() {
-        assert_snapshot!(render("${item.pth}", Sink::Text), @"");
-        assert_snapshot!(render("${item.colour}", Sink::Text), @"");
-        assert_snapshot!(render("${item.files[2]}", Sink::Text), @"");
-        assert_snapshot!(render("${item.path.x}", Sink::Text), @"");
-        assert_snapshot!(render("${n[0]}", Sink::Text), @"");
-        assert_snapshot!(render("${steps.build.output}", Sink::Text), @"");
+        assert_snapshot!(render("${item.pth}", Sink::Text), @"error: `${item.pth}` has no value: `item` has no field `pth`; did you mean `path`?");
+        assert_snapshot!(render("${item.colour}", Sink::Text), @"error: `${item.colour}` has no value: `item` has no field `colour`; it has `path`, `dash`, `up`, `abs`, `dot`, `quote`, `files`, `odd name`, and 5 more");
+        assert_snapshot!(render("${item.files[2]}", Sink::Text), @"error: `${item.files[2]}` has no value: `item.files` has no element 2; it has 2, counted from 0");
+        assert_snapshot!(render("${item.path.x}", Sink::Text), @"error: `${item.path.x}` has no value: `item.path` is text, so it has no field `x`");
+        assert_snapshot!(render("${n[0]}", Sink::Text), @"error: `${n[0]}` has no value: `n` is a number, so it has no element 0");
+        assert_snapshot!(render("${steps.build.output}", Sink::Text), @"error: `${steps.build.output}` has no value: `steps` is not set");
     }
 
     #[test]
@@ -230,11 +244,11 @@ mod tests {
         assert_eq!(path("${item.dash}"), "./-rf");
         assert_eq!(path("a${item.dash}"), "a-rf");
         assert_eq!(path("/fixed/..:-"), "/fixed/..:-");
-        assert_snapshot!(path("${item.up}"), @"");
-        assert_snapshot!(path("${item.abs}"), @"");
-        assert_snapshot!(path("${item.dot}${item.dot}/x"), @"");
-        assert_snapshot!(path("${item.empty}/x"), @"");
-        assert_snapshot!(path("${item.nul}"), @"");
+        assert_snapshot!(path("${item.up}"), @"error: the value of `${item.up}` has a `..` in it; a path must stay inside");
+        assert_snapshot!(path("${item.abs}"), @"error: the value of `${item.abs}` is an absolute path; it must be relative and stay inside");
+        assert_snapshot!(path("${item.dot}${item.dot}/x"), @"error: the path `${item.dot}${item.dot}/x` leads outside: it has a `..`");
+        assert_snapshot!(path("${item.empty}/x"), @"error: the value of `${item.empty}` is empty, so it is no path");
+        assert_snapshot!(path("${item.nul}"), @"error: the value of `${item.nul}` contains a NUL byte, so it is no path");
     }
 
     #[test]
@@ -251,7 +265,7 @@ mod tests {
                 "d": ["a b", "c"], "src/lib.rs": null,
             })
         );
-        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @"");
+        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @r#"${n} -> `${n}`: a value cannot stand right after a `\` (write it in double quotes, e.g. `"… ${n} …"`)"#);
     }
 
     #[test]
@@ -259,13 +273,30 @@ mod tests {
         let yaml = |source| render(source, Sink::Yaml);
         assert_snapshot!(
             yaml("a: ${item.quote}\nb: \"x ${item.quote}\"\nc: 'y ${item.path} ''z'' ${n}' # ${item.quote}\n- ${n}\nd: [${n}, ${item.files}]\ne: don't\nf: ${item.del}\n${n}: 1\ng: |\n  text ' \"\nh: ${n}\n"),
-            @""
+            @r#"
+        a: "it's \"q\"\n\\"
+        b: "x it's \"q\"\n\\"
+        c: 'y src/lib.rs ''z'' 5' # "it's \"q\"\n\\"
+        - 5
+        d: [5, ["a b","c"]]
+        e: don't
+        f: "\u007f\u2028"
+        5: 1
+        g: |
+          text ' "
+        h: 5
+        "#
         );
         assert_eq!(yaml("a: 'x${item.dash}'"), "a: 'x-rf'");
-        assert_snapshot!(yaml("a: '${item.quote}'"), @"");
+        assert_snapshot!(yaml("a: '${item.quote}'"), @"error: the value of `${item.quote}` has a line break or a control character, which YAML cannot write in single quotes; use double quotes");
         assert_snapshot!(
             faults("a: hello ${n}\nb: ${n} there\nc: |\n  ${n}\nd: \"\\${n}\"\ne: -${n}\n", Sink::Yaml),
-            @""
+            @r#"
+        ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
+        ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
+        ${n} -> `${n}`: a value cannot stand in a `|` or `>` block, where its line breaks and spaces would change the document (write it in double quotes, e.g. `"… ${n} …"`)
+        ${n} -> `${n}`: a value cannot stand right after a `\` (write it in double quotes, e.g. `"… ${n} …"`)
+        "#
         );
     }
 

@@ -14,4 +14,5 @@ mod walk;
 pub use agents::*;
 pub use label::step_label;
 pub use load::{Loaded, Rejected, load};
+pub use lower::read_agents;
 pub use model::*;

@@ -190,10 +190,9 @@ mod tests {
             ("\u{feff}key: é ${yy}\n", "${yy}"),
             ("key: \"a \\\n  b ${yy}\"\n", "${yy}"),
         ];
-        let table: String = cases
-            .iter()
+        let table = cases
             .map(|(source, needle)| format!("{source:?} -> {:?}\n", shown(source, needle)))
-            .collect();
+            .concat();
         insta::assert_snapshot!(table, @r#"
         "key: echo ${x} é ${yy}\n" -> "${yy}"
         "key: 'echo ${x} é ${yy}'\n" -> "${yy}"
@@ -223,7 +222,7 @@ mod tests {
     fn write(lines: &[String], style: usize, indent: usize) -> String {
         let pad = " ".repeat(indent);
         let block = |header: &str| {
-            let body: String = lines.iter().map(|line| format!("{pad}{line}\n")).collect();
+            let body = format!("{pad}{}\n", lines.join(&format!("\n{pad}")));
             format!("key: {header}\n{body}next: 1\n")
         };
         let joined = lines.join(&format!("\n{pad}"));

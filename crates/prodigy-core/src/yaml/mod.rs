@@ -3,6 +3,7 @@
 //! serde stops at the first error and forgets positions inside flexible shapes.
 //! A workflow file gets all its errors at once, so it is read into this tree first.
 
+mod frame;
 mod inner;
 mod node;
 mod offsets;

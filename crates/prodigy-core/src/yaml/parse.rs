@@ -6,6 +6,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{
     Key, Node, Yaml,
+    frame::{Anchor, Collection, Frame},
     offsets::Offsets,
     place::{block_header, dash_before, skip_properties},
     scalar::{self, ScalarTag},
@@ -53,29 +54,6 @@ pub fn parse(text: &str, file: u32) -> Result<Node, Vec<Diagnostic>> {
 /// Returns the message for a file that is nested too deeply.
 pub(super) fn too_deep() -> String {
     format!("the file is nested more than {MAX_DEPTH} levels deep")
-}
-
-/// A list or mapping that is being read.
-struct Frame {
-    start: usize,
-    anchor: usize,
-    /// How many values there were before this one.
-    nodes_before: usize,
-    /// The height of the tallest child so far.
-    height: usize,
-    collection: Collection,
-}
-
-enum Collection {
-    List(Vec<Node>),
-    Table { entries: Vec<(Key, Node)>, key: Option<Key> },
-}
-
-/// A value that aliases may repeat.
-struct Anchor {
-    node: Node,
-    nodes: usize,
-    height: usize,
 }
 
 struct Builder<'t> {
@@ -155,7 +133,10 @@ impl Builder<'_> {
                 let start = skip_properties(self.text, start);
                 self.open(Collection::Table { entries: Vec::new(), key: None }, anchor, start)
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close(start, end),
+            Event::SequenceEnd | Event::MappingEnd => {
+                self.close(start, end);
+                Ok(())
+            }
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -257,21 +238,16 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn close(&mut self, start: usize, end: usize) -> Result<(), Diagnostic> {
+    fn close(&mut self, start: usize, end: usize) {
         let Some(frame) = self.frames.pop() else {
-            return Ok(());
+            return;
         };
         let shift = self.shift;
         let byte =
             |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX).saturating_sub(shift);
-        let last = match &frame.collection {
-            Collection::List(elements) => elements.last().map(|node| node.span),
-            Collection::Table { entries, .. } => entries
-                .last()
-                .map(|(key, node)| if node.span.end > key.span.end { node.span } else { key.span }),
-        };
         // A bracket has a width; the end of a block is only where the next thing starts.
-        let end = if end > start { end } else { last.map_or(frame.start, |span| byte(span.end)) };
+        let end =
+            if end > start { end } else { frame.last().map_or(frame.start, |span| byte(span.end)) };
         let span = self.span(frame.start, end.max(frame.start));
         let value = match frame.collection {
             Collection::List(elements) => Yaml::Sequence(elements),
@@ -284,7 +260,6 @@ impl Builder<'_> {
         let height = frame.height + 1;
         self.remember(frame.anchor, &node, self.nodes - frame.nodes_before, height);
         self.deliver(node, height);
-        Ok(())
     }
 
     /// Puts a finished value where it belongs.
@@ -319,10 +294,7 @@ impl Builder<'_> {
 
     /// Returns the place for the next key, if a key comes next.
     fn empty_key(&mut self) -> Option<&mut Option<Key>> {
-        match &mut self.frames.last_mut()?.collection {
-            Collection::Table { key, .. } if key.is_none() => Some(key),
-            Collection::Table { .. } | Collection::List(_) => None,
-        }
+        self.frames.last_mut()?.empty_key()
     }
 
     fn remember(&mut self, anchor: usize, node: &Node, nodes: usize, height: usize) {
@@ -444,7 +416,11 @@ mod tests {
                         show(value, text, depth + 1, out);
                     }
                 }
-                value => writeln!(out, "{value:?} {covered:?}").unwrap(),
+                value @ (Yaml::Null
+                | Yaml::Bool(_)
+                | Yaml::Integer(_)
+                | Yaml::Float(_)
+                | Yaml::String(_)) => writeln!(out, "{value:?} {covered:?}").unwrap(),
             }
         }
         let mut out = String::new();
@@ -504,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_explained() {
+    fn documents_that_cannot_be_a_tree_are_explained() {
         let cases = [
             "",
             "# nothing\n",
@@ -515,30 +491,8 @@ mod tests {
             "x: {{name}}\n",
             "a: !custom x\nb: !!set {}\nc: !!int x\n",
             "a: &b {c: 1}\nd:\n  <<: *b\n",
-            "a:\n\tb: 1\n",
-            "a:\n  b: 1\n\tc: 2\n",
-            "é: \"abc\ndef: 1\n",
-            "- shell: echo \"a\": b\n",
-            "a: [1, 2\nb: 3\n",
-            "- a\nb: 1\n",
-            "a: *.rs\n",
-            "a: @x\n",
-            "a: `x`\n",
-            "a: %x\n",
-            "a: {b: ${item}}\n",
-            "a:\n  b: 1\n c: 2\n",
-            "a: \"\\d\"\n",
-            "a: \"x\" y\n",
-            "a: &x [*x]\n",
-            "a: 1\0b\n",
-            ": x\n",
-            "a: - b\n",
-            "a: |\n   b\n  c\n",
-            "a: \"unclosed\n",
         ];
-        let table: String =
-            cases.iter().map(|text| format!("{text:?}\n{}", mistakes(text))).collect();
-        insta::assert_snapshot!(table, @r##"
+        insta::assert_snapshot!(cases.map(|text| format!("{text:?}\n{}", mistakes(text))).concat(), @r##"
         ""
         1:1: the file is empty
         "# nothing\n"
@@ -566,6 +520,34 @@ mod tests {
         "a: &b {c: 1}\nd:\n  <<: *b\n"
         3:3: merge keys (`<<`) are not supported
           help: write the keys out, or give the whole mapping an anchor and use `*name`
+        "##);
+    }
+
+    #[test]
+    fn text_that_is_not_yaml_is_explained() {
+        let cases = [
+            "a:\n\tb: 1\n",
+            "a:\n  b: 1\n\tc: 2\n",
+            "é: \"abc\ndef: 1\n",
+            "- shell: echo \"a\": b\n",
+            "a: [1, 2\nb: 3\n",
+            "- a\nb: 1\n",
+            "a: *.rs\n",
+            "a: @x\n",
+            "a: `x`\n",
+            "a: %x\n",
+            "a: {b: ${item}}\n",
+            "a:\n  b: 1\n c: 2\n",
+            "a: \"\\d\"\n",
+            "a: \"x\" y\n",
+            "a: &x [*x]\n",
+            "a: 1\0b\n",
+            ": x\n",
+            "a: - b\n",
+            "a: |\n   b\n  c\n",
+            "a: \"unclosed\n",
+        ];
+        insta::assert_snapshot!(cases.map(|text| format!("{text:?}\n{}", mistakes(text))).concat(), @r#"
         "a:\n\tb: 1\n"
         2:1: a tab is used for indentation
           help: YAML is indented with spaces only
@@ -623,7 +605,7 @@ mod tests {
         "a: \"unclosed\n"
         1:4: this quote is never closed
           help: add the closing quote; every line of quoted text must be indented
-        "##);
+        "#);
     }
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn scalars_follow_the_core_schema() {
-        let table: String = [
+        let table = [
             "",
             "~",
             "null",
@@ -161,9 +161,8 @@ mod tests {
             "2024-01-01",
             "0b1",
         ]
-        .iter()
         .map(|text| format!("{text:?} -> {:?}\n", plain(text)))
-        .collect();
+        .concat();
         insta::assert_snapshot!(table, @r#"
         "" -> Null
         "~" -> Null

@@ -6,6 +6,7 @@ use crate::support::{errors, steps};
 fn on_failure_has_five_shapes() {
     insta::assert_snapshot!(steps(r#"
 - {shell: a, on_failure: true}
+- {shell: b, on_failure: false}
 - {shell: c, on_failure: npm cache clean}
 - {shell: d, on_failure: /fix it}
 - {shell: e, on_failure: [clean, /diagnose, {shell: again, continue_on_error: true}]}
@@ -23,6 +24,7 @@ fn on_failure_has_five_shapes() {
 "#), @r#"
     shell: a
       on_failure: Recovery, 1 attempts
+    shell: b
     shell: c
       on_failure: Recovery, 1 attempts
         shell: npm cache clean
@@ -79,7 +81,6 @@ fn a_setting_in_both_places_is_an_error() {
         keep the one in `on_failure`
     main.yml:5:3: error: `fail_workflow` stands here and in `on_failure`
         keep the one in `on_failure`
-    main.yml:7:30: error: `max_retries` has no effect here
     main.yml:7:46: error: `max_retries` and `max_attempts` mean the same
         keep `max_attempts`
     ");

@@ -209,7 +209,7 @@ setup:
     main.yml:7:10: error: there is no command 1: setup has 1, counted from 0
     main.yml:8:38: error: `(` is not a regular expression: unclosed group
     main.yml:9:5: error: a captured output needs `command_index`
-        `command_index`: Is the number of the step, from 0.
+        add `command_index: …`
     main.yml:10:5: error: `not-good` cannot be the name of a variable: only letters, digits and `_`, no digit first
     main.yml:11:5: error: the variable `item` would hide `${item}`
         choose another name
@@ -341,7 +341,7 @@ error_collection: batched:0
     main.yml:11:55: error: `failure_threshold` must be a whole number from 1, found `0`
     main.yml:12:1: error: `max_failures` stands here and in `error_policy`
         keep the one in `error_policy`
-    main.yml:13:19: error: `error_collection` must be `aggregate`, `immediate`, `batched` or `batched:N` or a mapping, found `batched:0`
+    main.yml:13:19: error: `error_collection` must be `aggregate`, `immediate`, `batched`, `batched:N` or a mapping, found `batched:0`
         did you mean `batched`?
     ");
 }
@@ -362,17 +362,17 @@ fn deprecated_nesting_gives_a_warning() {
 fn a_mapreduce_workflow_needs_a_map() {
     insta::assert_snapshot!(errors("mode: mapreduce\nname: x\n"), @"
     main.yml:1:1: error: a MapReduce workflow needs `map`
-        `map`: Runs for each item.
+        add `map: …`
     ");
     insta::assert_snapshot!(errors("mode: mapreduce\nmap: {max_parallel: 2}\n"), @"
     main.yml:2:1: error: `map` needs `input`
-        `input`: Is where the items come from: a file, a command, or in full.
+        add `input: …`
     main.yml:2:1: error: `map` needs `agent_template`
-        `agent_template`: Is the steps for each item.
+        add `agent_template: …`
     ");
     insta::assert_snapshot!(errors("name: x\n"), @"
     main.yml:1:1: error: a sequential workflow needs `steps`
-        `steps`: Is the steps.
+        add `steps: …`
     ");
     insta::assert_snapshot!(errors("mode: parallel\nsteps: [{shell: a}]\n"), @"main.yml:1:7: error: `mode` must be `sequential` or `mapreduce`, found `parallel`");
     insta::assert_snapshot!(errors("[]\n"), @"main.yml:1:1: error: there are no steps");

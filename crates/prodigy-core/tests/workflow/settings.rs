@@ -219,7 +219,31 @@ steps: [{shell: a}]
     main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error` or `permission_denied`, found `crsh`
         did you mean `crash`?
     main.yml:6:86: error: `probability` must be a number from 0 to 1, found `2`
-    main.yml:6:89: error: an edit needs `path`
-        `path`: Is the file, relative to the worktree.
+    main.yml:6:98: error: an edit needs `path`
+        add `path: …`
     ");
+}
+
+#[test]
+fn an_agent_is_needed_wherever_it_is_named() {
+    let places = [
+        "steps: [{shell: a, on_failure: /x}]",
+        "steps: [{shell: a, on_success: {claude: x}}]",
+        "steps: [{shell: a, on_exit_code: {2: {claude: x}}}]",
+        "steps: [{shell: a, validate: {claude: x}}]",
+        "steps: [{shell: a, validate: {shell: b, on_incomplete: {claude: x}}}]",
+        "steps: [{foreach: {input: [a], do: [{claude: x}]}}]",
+        "{steps: [{shell: a}], merge: [{claude: x}]}",
+        "{mode: mapreduce, setup: [{claude: x}], map: {input: a, agent_template: [{shell: a}]}}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{claude: x}]}}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{shell: a}], worktree: {setup: [{claude: x}]}}}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{shell: a}]}, reduce: [{claude: x}]}",
+        "{mode: mapreduce, map: {input: a, agent_template: [{shell: a}]}, error_policy: {handlers: {h: [{claude: x}]}}}",
+    ];
+    for place in places {
+        let workflow = workflow(place);
+        let needed: Vec<_> = workflow.agents_needed().into_keys().collect();
+        assert_eq!(needed, ["claude"], "{place}");
+    }
+    assert!(workflow("- shell: a\n").agents_needed().is_empty());
 }

@@ -124,6 +124,32 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns what the person could do next, if there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotARepository { .. } => Some("`git init` makes a repository here"),
+            Self::Bare { .. } => Some("run prodigy in a clone of it"),
+            Self::NoCommits { .. } => {
+                Some("`git commit --allow-empty -m first` makes a commit to start from")
+            }
+            Self::GitMissing | Self::GitTooOld { .. } => {
+                Some("install git 2.38 or newer; `prodigy doctor` says what is found")
+            }
+            Self::BranchExists { .. } | Self::PathTaken { .. } => {
+                Some("`prodigy worktree ls` lists what earlier jobs left")
+            }
+            Self::TargetRewritten { .. } => Some("merge the job's branch by hand with `git merge`"),
+            Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::Run { .. }
+            | Self::Unexpected { .. }
+            | Self::File { .. }
+            | Self::NoSuchCommit { .. }
+            | Self::NoSuchBranch { .. }
+            | Self::Guard { .. } => None,
+        }
+    }
+
     /// Returns a closure that turns an I/O error into one that names the file.
     pub(super) fn file(
         action: &'static str,

@@ -172,7 +172,7 @@ impl Repo {
             return Ok(Seat::Main);
         }
         let fields = self.call(&["worktree", "list", "--porcelain", "-z"]).reading().fields()?;
-        for (at, entry) in fields.split(|field| field.is_empty()).enumerate() {
+        for (at, entry) in fields.split(Vec::is_empty).enumerate() {
             let has = |wanted: &[u8]| entry.iter().any(|field| field.starts_with(wanted));
             let path = entry.first().and_then(|field| field.strip_prefix(b"worktree "));
             let Some(path) = path else { continue };

@@ -250,12 +250,9 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 
 /// Tells "there is no repository" from "git does not want to work in this one".
 fn refused(error: Error, path: &Path) -> Error {
-    let has_git = path.ancestors().any(|above| above.join(".git").exists());
-    match error {
-        Error::Failed { message, .. } if has_git => {
-            Error::Refused { path: path.to_owned(), message }
-        }
-        Error::Failed { .. } => Error::NotARepository { path: path.to_owned() },
-        other => other,
+    let Error::Failed { message, .. } = error else { return error };
+    if path.ancestors().any(|above| above.join(".git").exists()) {
+        return Error::Refused { path: path.to_owned(), message };
     }
+    Error::NotARepository { path: path.to_owned() }
 }

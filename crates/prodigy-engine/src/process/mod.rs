@@ -71,7 +71,7 @@ pub struct Ended {
     pub stdout: Printed,
     /// What it printed on standard error.
     pub stderr: Printed,
-    /// How long it took.
+    /// How long it took, without what it left behind.
     pub duration: Duration,
     /// How many processes it left behind when it ended by itself; they were then ended.
     pub leftovers: u32,

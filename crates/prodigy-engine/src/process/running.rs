@@ -23,7 +23,12 @@ use rustix::{
     },
 };
 
-use super::{Ended, EndedBy, Launch, Status, capture::Capture, ready, tree};
+use super::{
+    Ended, EndedBy, Launch, Status,
+    capture::Capture,
+    ready,
+    tree::{self, Process},
+};
 
 /// How long output may still arrive after the program has exited.
 const DRAIN: Duration = Duration::from_millis(300);
@@ -70,6 +75,8 @@ pub(super) struct Running<'a> {
     ended_by: Option<EndedBy>,
     kill_at: Option<Instant>,
     leftovers: HashSet<Pid>,
+    /// Processes of earlier launches that cannot be ended; there is no point in trying again.
+    stuck: &'a mut HashSet<Pid>,
 }
 
 impl<'a> Running<'a> {
@@ -80,6 +87,7 @@ impl<'a> Running<'a> {
         started: Instant,
         (stdout, stderr): (Capture<'a>, Capture<'a>),
         buffer: &'a mut Vec<u8>,
+        stuck: &'a mut HashSet<Pid>,
     ) -> io::Result<Self> {
         let program = Pid::from_child(child);
         let stdin = child.stdin.take();
@@ -101,6 +109,7 @@ impl<'a> Running<'a> {
             ended_by: None,
             kill_at: None,
             leftovers: HashSet::new(),
+            stuck,
         };
         // Most inputs fit into the pipe, which saves one turn of the loop.
         running.feed();
@@ -142,7 +151,7 @@ impl<'a> Running<'a> {
 
     /// Moves the launch on, and returns how many processes could not be ended once it is over.
     fn advance(&mut self, now: Instant) -> io::Result<Option<u32>> {
-        let children_left = self.reap(now)?;
+        let children_left = self.reap(now)? && (self.stuck.is_empty() || self.are_any_left());
         if let Some((_, exited)) = self.exited {
             if !children_left {
                 self.drain(exited)?;
@@ -151,7 +160,7 @@ impl<'a> Running<'a> {
             let closed = self.stdout.pipe().is_none() && self.stderr.pipe().is_none();
             let is_drained = closed || now >= exited + DRAIN;
             if self.ended_by.is_none() && (self.kill_at.is_some() || is_drained) {
-                self.leftovers.extend(tree::descendants(getpid()).iter().map(|left| left.pid));
+                self.leftovers.extend(self.descendants().iter().map(|left| left.pid));
             }
             if self.kill_at.is_none() && is_drained {
                 self.ask_to_end(now, LEFTOVER_GRACE.min(self.launch.grace));
@@ -202,15 +211,31 @@ impl<'a> Running<'a> {
     }
 
     /// Kills everything, and returns how many are left if trying on makes no sense.
-    fn kill(&self, tried_for: Duration) -> Option<u32> {
+    fn kill(&mut self, tried_for: Duration) -> Option<u32> {
         let left = self.signal(&[Signal::KILL]);
-        (tried_for > KILLING && left > 0).then_some(u32::try_from(left).unwrap_or(u32::MAX))
+        if tried_for < KILLING || left.is_empty() {
+            return None;
+        }
+        self.stuck.extend(left.iter().map(|left| left.pid));
+        Some(u32::try_from(left.len()).unwrap_or(u32::MAX))
     }
 
-    /// Sends signals to the program's group and to every descendant that left the group.
-    fn signal(&self, signals: &[Signal]) -> usize {
+    /// Returns every process of this launch that is still there.
+    fn descendants(&self) -> Vec<Process> {
+        let mut found = tree::descendants(getpid());
+        found.retain(|process| !self.stuck.contains(&process.pid));
+        found
+    }
+
+    fn are_any_left(&self) -> bool {
+        !self.descendants().is_empty()
+    }
+
+    /// Sends signals to the program's group and to every descendant that left the group,
+    /// and returns all that were there.
+    fn signal(&self, signals: &[Signal]) -> Vec<Process> {
         let group = self.program.as_raw_nonzero().get();
-        let descendants = tree::descendants(getpid());
+        let descendants = self.descendants();
         // Once the program is reaped its number is only ours if somebody still is in that group.
         if self.exited.is_none() || descendants.iter().any(|process| process.group == group) {
             for signal in signals {
@@ -221,7 +246,7 @@ impl<'a> Running<'a> {
         for process in descendants.iter().filter(|process| process.group != group) {
             process.signal(signals);
         }
-        descendants.len()
+        descendants
     }
 
     /// Reaps everything that has ended, and returns whether we still have children.
@@ -328,7 +353,7 @@ impl<'a> Running<'a> {
             ended_by: self.ended_by,
             stdout: self.stdout.finish(),
             stderr: self.stderr.finish(),
-            duration: self.started.elapsed(),
+            duration: self.exited.map_or_else(Instant::now, |(_, at)| at) - self.started,
             leftovers: u32::try_from(self.leftovers.len()).unwrap_or(u32::MAX),
             survivors,
         }

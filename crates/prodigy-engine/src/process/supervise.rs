@@ -4,6 +4,7 @@
 //! it needs nothing but its socket. When that closes it ends what it runs, then itself.
 
 use std::{
+    collections::HashSet,
     ffi::{OsStr, OsString},
     io::{self, Write as _},
     os::{
@@ -20,7 +21,7 @@ use rustix::{
     fs::Mode,
     io::Errno,
     process::{
-        Resource, Rlimit, Signal, WaitOptions, getpid, set_child_subreaper, setrlimit, setsid,
+        Pid, Resource, Rlimit, Signal, WaitOptions, getpid, set_child_subreaper, setrlimit, setsid,
         umask, wait,
     },
 };
@@ -79,6 +80,7 @@ struct Slot {
     secrets: Vec<String>,
     mask: Mask,
     buffer: Vec<u8>,
+    stuck: HashSet<Pid>,
 }
 
 impl Slot {
@@ -91,6 +93,7 @@ impl Slot {
             secrets: Vec::new(),
             mask: Mask::default(),
             buffer: Vec::new(),
+            stuck: HashSet::new(),
         }
     }
 
@@ -144,7 +147,8 @@ impl Slot {
             Capture::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log),
             Capture::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
         );
-        let running = Running::new(launch, &mut child, started, captures, &mut self.buffer)?;
+        let running =
+            Running::new(launch, &mut child, started, captures, &mut self.buffer, &mut self.stuck)?;
         let Link { socket, inbox, .. } = &mut self.link;
         let ended = running.follow(socket.as_fd(), || listen(socket, inbox))?;
         Ok(Reply::Ended(Box::new(ended)))

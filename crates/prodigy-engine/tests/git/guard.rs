@@ -25,7 +25,11 @@ fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
     tree.commit_all("work").unwrap();
     let base = repo.head().unwrap().commit;
     world.write("user.txt", "1");
-    world.commit_all("by the user");
+    // Whatever the user's own calls run is not what is tested.
+    let commit = ["commit", "--quiet", "-m", "by the user"];
+    for args in [&["add", "--all"][..], &commit] {
+        world.git(&[&["-c", "core.hooksPath=/dev/null"], args].concat());
+    }
     let request = MergeRequest {
         source_branch: BRANCH.to_owned(),
         target_branch: "main".to_owned(),
@@ -116,11 +120,45 @@ fn hooks_do_not_run_before_they_are_noticed() {
     fs::rename(&hooks, world.root().join("hooks")).unwrap();
     write(tree.path(), "file", "1");
     std::os::unix::fs::symlink(world.root().join("hooks"), hooks).unwrap();
-    let snapshot = tree.snapshot().unwrap();
-    tree.restore(&snapshot).unwrap();
-    tree.commit_all("x").unwrap();
-    repo.remove_job_worktree(&job_path(&world), BRANCH, true).unwrap();
+    use_git(&world, &repo, &tree);
     assert!(!proof.exists(), "a hook ran");
+}
+
+#[test]
+fn settings_that_git_has_a_switch_for_do_not_run_before_they_are_noticed() {
+    let world = world();
+    let (repo, tree) = job_tree(&world);
+    let (proof, program) = (world.root().join("proof"), world.root().join("evil"));
+    plant(&program, &proof);
+    let attributes = world.root().join("attributes");
+    fs::write(&attributes, "* filter=evil\n").unwrap();
+    let program = program.to_str().unwrap();
+    world.commit_all("before");
+    let settings = [
+        ("core.fsmonitor", program),
+        ("core.hooksPath", world.root().to_str().unwrap()),
+        ("core.attributesFile", attributes.to_str().unwrap()),
+        ("filter.evil.clean", program),
+        ("filter.evil.smudge", program),
+        ("commit.gpgSign", "true"),
+        ("gpg.program", program),
+        ("core.editor", program),
+        ("core.pager", program),
+        ("diff.external", program),
+        ("core.sshCommand", program),
+    ];
+    for (name, value) in settings {
+        agent(&world, tree.path(), &["config", name, value]);
+    }
+    repo.uncommitted().unwrap();
+    write(tree.path(), "work.txt", "1");
+    let snapshot = tree.snapshot().unwrap();
+    write(tree.path(), "work.txt", "2");
+    tree.restore(&snapshot).unwrap();
+    tree.commit_all("work").unwrap();
+    repo.remove_job_worktree(&job_path(&world), BRANCH, true).unwrap();
+    repo.open_job_worktree(&job_path(&world), BRANCH).unwrap();
+    assert!(!proof.exists(), "a setting was followed");
 }
 
 #[test]

@@ -23,13 +23,12 @@ fn scene(changes: &[(&str, Option<&str>)]) -> Scene {
     world.commit_all("base");
     let (repo, tree) = job_tree(&world);
     for (path, text) in changes {
-        match text {
-            Some(text) => write(tree.path(), path, text),
-            None => {
-                fs::remove_file(tree.path().join(path)).unwrap();
-                // As git does: a directory goes with its last file.
-                fs::remove_dir(tree.path().join(path).parent().unwrap()).ok();
-            }
+        if let Some(text) = text {
+            write(tree.path(), path, text);
+        } else {
+            fs::remove_file(tree.path().join(path)).unwrap();
+            // As git does: a directory goes with its last file.
+            fs::remove_dir(tree.path().join(path).parent().unwrap()).ok();
         }
     }
     tree.commit_all("by an agent").unwrap().unwrap();

@@ -136,7 +136,7 @@ fn a_nested_repository_and_an_unreadable_file_do_not_stop_a_snapshot() {
     let (_, tree) = job_tree(&world);
     agent(&world, tree.path(), &["init", "--quiet", "empty"]);
     write(tree.path(), "secret", "x");
-    fs::set_permissions(tree.path().join("secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(tree.path().join("secret"), fs::Permissions::from_mode(0o0)).unwrap();
     write(tree.path(), "other", "1");
     let snapshot = tree.snapshot().unwrap();
     let names = agent(&world, tree.path(), &["ls-tree", "-r", "--name-only", &snapshot.files]);

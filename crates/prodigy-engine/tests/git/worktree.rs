@@ -1,6 +1,6 @@
 //! Worktrees of jobs.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, thread};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::mpsc, thread, time::Duration};
 
 use insta::assert_snapshot;
 use prodigy_engine::git::{Error, Repo};
@@ -159,6 +159,24 @@ fn many_worktrees_can_be_made_and_removed_at_once() {
         }
     });
     assert_eq!(world.git(&["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
+}
+
+#[test]
+fn worktrees_are_changed_by_one_process_at_a_time() {
+    let world = world();
+    let repo = repo(&world);
+    let lock = fs::File::create(world.repo().join(".git/prodigy.lock")).unwrap();
+    lock.lock().unwrap();
+    let (done, is_done) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            done.send(repo.create_job_worktree(&job_path(&world), BRANCH, "HEAD").is_ok()).unwrap();
+        });
+        let waited = is_done.recv_timeout(Duration::from_millis(300));
+        assert_eq!(waited, Err(mpsc::RecvTimeoutError::Timeout));
+        drop(lock);
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(true));
+    });
 }
 
 #[test]

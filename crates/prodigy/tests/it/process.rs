@@ -1,6 +1,7 @@
 //! Steps that misbehave, run under a real supervisor: nothing of them may be left.
 
 mod clients;
+mod cost;
 mod endings;
 mod outputs;
 mod starts;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::variables::{EVALUATED, Variables};
 use crate::{
     diagnostic::Fault,
     template::{filter::Filter, reference::Reference},
@@ -133,6 +134,7 @@ pub(super) struct Found {
     /// Where a `$` of `$${` must go away.
     escapes: Vec<usize>,
     faults: Vec<Fault>,
+    pub(super) variables: Variables,
 }
 
 impl Found {
@@ -247,6 +249,9 @@ impl Found {
 
     /// Cuts the script into pieces.
     pub(super) fn finish(mut self, source: &str) -> Result<(Vec<Slot>, Vec<Piece>), Vec<Fault>> {
+        for range in std::mem::take(&mut self.variables).evaluated() {
+            self.refuse(range, EVALUATED);
+        }
         if !self.faults.is_empty() {
             self.faults.sort_by_key(|fault| fault.range.start);
             return Err(self.faults);

@@ -16,6 +16,7 @@ mod rules;
 mod scanner;
 mod special;
 mod tools;
+mod variables;
 mod word;
 
 pub(super) use self::{

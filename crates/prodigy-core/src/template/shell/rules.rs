@@ -31,6 +31,7 @@ pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
 
 /// Checks the value that a variable gets.
 pub(super) fn assigned(found: &mut Found, name: &str, range: Range<usize>) {
+    found.variables.note_assigned(name, range.clone());
     let is_guarded = GUARDED.contains(&name) || GUARDED_STARTS.iter().any(|s| name.starts_with(s));
     if is_guarded {
         let reason = format!("would set `{name}`, which changes what programs run");

@@ -171,6 +171,9 @@ impl<'a> Scanner<'a> {
         if word.equals.is_none() && !word.quoted && is_name(base) && subscript.ends_with(']') {
             word.equals = Some(self.pos);
         }
+        if word.equals == Some(self.pos) && self.byte(1) == Some(b'(') {
+            self.found.variables.note_list(base);
+        }
         let is_list = word.equals == Some(self.pos) && self.byte(1) == Some(b'(');
         self.pos += 1;
         word.text.push('=');

@@ -31,26 +31,26 @@ pub(super) fn command(found: &mut Found, name: &str, arguments: &[Word]) -> Opti
 }
 
 fn declaration(found: &mut Found, arguments: &[Word]) {
-    // Bash reads the value of an integer, of a list and of a name reference again.
-    let evaluates =
-        |word: &Word| word.text.starts_with('-') && word.text.contains(['i', 'a', 'A', 'n', '\0']);
-    let is_evaluated = arguments.iter().any(evaluates);
-    for word in arguments {
-        match word.assigned_name() {
-            Some(_) if is_evaluated => found.refuse(
-                word.range.clone(),
-                Refusal {
-                    reason: "is assigned by a declaration with options that make bash evaluate it",
-                    help: "declare a plain variable: `local value=${x}`",
-                },
-            ),
-            Some(name) if name.contains('[') => found.refuse(word.range.clone(), NAME),
-            Some(name) => {
-                found.forbid_words(word.range.clone(), "has the filter `words` in a declaration");
-                rules::assigned(found, name, word.range.clone());
-            }
-            None => found.refuse(word.range.clone(), NAME),
+    let has = |letters: &[char]| {
+        arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains(letters))
+    };
+    let is_list = has(&['a', 'A']);
+    let is_evaluated = has(&['i', 'n', '\0']);
+    for word in arguments.iter().filter(|word| !word.text.starts_with('-')) {
+        let assigned = word.assigned_name();
+        let name = assigned.unwrap_or_else(|| word.known_start());
+        if is_list {
+            found.variables.note_list(name);
         }
+        if is_evaluated {
+            found.variables.note_evaluated(name);
+        }
+        if assigned.is_none() || name.contains('[') {
+            found.refuse(word.range.clone(), NAME);
+        }
+        found.forbid_words(word.range.clone(), "has the filter `words` in a declaration");
+        found.variables.note_declared(name, word.range.clone());
+        rules::assigned(found, name, word.range.clone());
     }
 }
 
@@ -58,6 +58,9 @@ fn names(found: &mut Found, name: &str, arguments: &[Word]) {
     let valued: &[&str] =
         if name == "read" { &["-p", "-t", "-n", "-N", "-d", "-u", "-i"] } else { &[] };
     let options = Options { valued, ..NO_OPTIONS };
+    for word in arguments {
+        found.variables.note_list(&word.text);
+    }
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match options.read(&word.text) {

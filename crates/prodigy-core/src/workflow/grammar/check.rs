@@ -130,9 +130,10 @@ impl Checker<'_> {
     fn value(&mut self, place: &Place, shape: &Shape, node: &Node) {
         if node.is_null() && !matches!(shape, Shape::Any) {
             let message = format!("{} has no value", place.title);
-            let help = match shape {
-                Shape::Text | Shape::Template => "write `\"\"` for empty text".to_owned(),
-                _ => format!("expected {}", expected(shape)),
+            let help = if matches!(shape, Shape::Text | Shape::Template) {
+                "write `\"\"` for empty text".to_owned()
+            } else {
+                format!("expected {}", expected(shape))
             };
             self.report(Diagnostic::error(place.span(node), message).help(help));
             return;
@@ -412,14 +413,18 @@ mod tests {
     }
 
     fn table(cases: &[&str]) -> String {
-        cases.iter().map(|text| format!("{text:?}\n{}", report(text))).collect()
+        let mut out = String::new();
+        for text in cases {
+            write!(out, "{text:?}\n{}", report(text)).unwrap();
+        }
+        out
     }
 
     const MAP: &str =
         "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\n";
 
     #[test]
-    fn mistakes_in_steps_are_explained() {
+    fn a_step_needs_exactly_one_action() {
         insta::assert_snapshot!(table(&[
             "just text\n",
             "[]\n",
@@ -431,36 +436,6 @@ mod tests {
             "- timeout: 5\n",
             "- shell: a\n  claude: b\n",
             "- shell: a\n  foreach: {input: [1], do: [{shell: b}]}\n",
-            "- shel: a\n",
-            "- shell: a\n  timeot: 5\n",
-            "- Shell: a\n",
-            "- shell: a\n  working-dir: b\n",
-            "- shell: a\n  completely_unknown: b\n",
-            "- shell: a\n  timeout: -5\n",
-            "- shell: a\n  timeout: [5]\n",
-            "- shell: a\n  commit_required: yes\n",
-            "- shell: a\n  commit_required: 'true'\n",
-            "- shell: a\n  capture: {x: {format: jsn}}\n",
-            "- shell: a\n  capture: {1x: {format: json}}\n",
-            "- shell: a\n  capture: x\n  capture_output: y\n",
-            "- shell: a\n  capture_format: json\n",
-            "- shell: a\n  model: opus\n",
-            "- claude: a\n  shell_program: bash\n",
-            "- claude: a\n  permission_mode: byपass\n",
-            "- shell: a\n  on_exit_code: {0: {shell: b}, x: {shell: c}, 3: shell}\n",
-            "- shell: a\n  env: [A=1]\n",
-            "- shell: a\n  env: {A: , B: [1]}\n",
-            "- agent: {use: x}\n",
-            "- agent: x\n",
-            "- write_file: {path: a, contents: b}\n",
-            "- write_file: {path: a, content: b, format: toml}\n",
-            "- foreach: {input: 'ls', parallel: 0, do: []}\n",
-            "- foreach:\n    input: [1]\n    do:\n    - shel: a\n",
-            "- shell: a\n  retry: {attempts: 0, backoff: expo, retry_on: [timeouts]}\n",
-            "- shell: a\n  retry: {attempts: '3', backoff: {type: linear, delay: 1s}}\n",
-            "- shell: a\n  retry: {max_attempts: 3}\n",
-            "- shell: a\n  validate: {threshold: 101, result_file: r.json}\n",
-            "- shell: a\n  validate: {shell: x, on_incomplete: {claude: y, commit_required: true}}\n",
         ]), @r#"
         "just text\n"
         1:1: a workflow is a list of steps or a mapping, found `just text`
@@ -489,6 +464,32 @@ mod tests {
         "- shell: a\n  foreach: {input: [1], do: [{shell: b}]}\n"
         2:3: a step has one action, found `shell` and `foreach`
           help: make it a step of its own
+        "#);
+    }
+
+    #[test]
+    fn mistakes_in_steps_are_explained() {
+        insta::assert_snapshot!(table(&[
+            "- shel: a\n",
+            "- shell: a\n  timeot: 5\n",
+            "- Shell: a\n",
+            "- shell: a\n  working-dir: b\n",
+            "- shell: a\n  completely_unknown: b\n",
+            "- shell: a\n  timeout: -5\n",
+            "- shell: a\n  timeout: [5]\n",
+            "- shell: a\n  commit_required: yes\n",
+            "- shell: a\n  commit_required: 'true'\n",
+            "- shell: a\n  capture: {x: {format: jsn}}\n",
+            "- shell: a\n  capture: {1x: {format: json}}\n",
+            "- shell: a\n  capture: x\n  capture_output: y\n",
+            "- shell: a\n  capture_format: json\n",
+            "- shell: a\n  model: opus\n",
+            "- claude: a\n  shell_program: bash\n",
+            "- claude: a\n  permission_mode: byपass\n",
+            "- shell: a\n  on_exit_code: {0: {shell: b}, x: {shell: c}, 3: shell}\n",
+            "- shell: a\n  env: [A=1]\n",
+            "- shell: a\n  env: {A: , B: [1]}\n",
+        ]), @r#"
         "- shel: a\n"
         1:3: unknown key `shel` in a step
           help: did you mean `shell`?
@@ -543,6 +544,24 @@ mod tests {
         2:9: `A` has no value
           help: write `""` for empty text
         2:17: `B` must be text, found a list
+        "#);
+    }
+
+    #[test]
+    fn mistakes_in_parts_of_steps_are_explained() {
+        insta::assert_snapshot!(table(&[
+            "- agent: {use: x}\n",
+            "- agent: x\n",
+            "- write_file: {path: a, contents: b}\n",
+            "- write_file: {path: a, content: b, format: toml}\n",
+            "- foreach: {input: 'ls', parallel: 0, do: []}\n",
+            "- foreach:\n    input: [1]\n    do:\n    - shel: a\n",
+            "- shell: a\n  retry: {attempts: 0, backoff: expo, retry_on: [timeouts]}\n",
+            "- shell: a\n  retry: {attempts: '3', backoff: {type: linear, delay: 1s}}\n",
+            "- shell: a\n  retry: {max_attempts: 3}\n",
+            "- shell: a\n  validate: {threshold: 101, result_file: r.json}\n",
+            "- shell: a\n  validate: {shell: x, on_incomplete: {claude: y, commit_required: true}}\n",
+        ]), @r#"
         "- agent: {use: x}\n"
         1:3: `agent` needs `prompt`
           help: add `prompt: …`
@@ -638,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_files_are_explained() {
+    fn mistakes_at_the_top_of_a_file_are_explained() {
         insta::assert_snapshot!(table(&[
             "name: x\n",
             "name: x\nsteps:\n",
@@ -654,24 +673,6 @@ mod tests {
             "mode: mapreduce\nagent_template: []\nmap: {input: a}\n",
             "mode: mapreduce\nmap: {input: {fil: a}, max_parallel: 99999, agent_template: {commands: [{shell: a}]}}\n",
             "mode: mapreduce\nmap: {input: {file: a, glob: b}, reduce: [], agent_timeout: 5, agent_timeout_secs: 5, agent_template: [{shell: a}]}\n",
-            &format!("{MAP}max_failures: 5\nerror_policy: {{max_failures: 3}}\n"),
-            &format!("{MAP}on_item_failure: dql\n"),
-            &format!("{MAP}on_item_failure: 'custom:'\n"),
-            &format!("{MAP}error_policy: {{failure_threshold: 20, error_collection: batched:0}}\n"),
-            &format!("{MAP}error_collection: {{batched: {{sise: 10}}}}\n"),
-            &format!("{MAP}circuit_breaker: {{failure_threshold: 0, timeout: 30s, half_open: 3}}\n"),
-            &format!("{MAP}retry_config: {{max_attempts: 3, backoff: exponential}}\n"),
-            &format!("{MAP}retry_config: {{backoff: {{type: expnential}}}}\n"),
-            &format!("{MAP}retry_config: {{backoff: {{initial: 1s}}}}\n"),
-            &format!("{MAP}reduce: {{commands: [{{shell: a}}]}}\n"),
-            &format!("{MAP}setup: {{commands: [{{shell: a}}], timeout: 5, capture_outputs: {{x: -1, y: {{format: json}}}}}}\n"),
-            "steps: [{shell: a}]\nsecrets: {A: x, B: {}, C: {env: X, file: Y}}\n",
-            "steps: [{shell: a}]\nagents: {a: {command: [x]}, b: {type: comand}, c: {type: command, comand: [x]}, d: x}\n",
-            "steps: [{shell: a}]\nagents: {s: {type: simulated, rules: [{fault: crsh, probability: 2, edits: [{content: x}]}]}}\n",
-            "steps: [{shell: a}]\nparameters: {p: {type: int, enum: []}}\n",
-            "steps: [{shell: a}]\nbudget: {on_exceeded: stop}\nquota: {throttle_at: 90}\n",
-            "steps: [{shell: a}]\ntemplate: {with: {a: 1}}\n",
-            "extends: base.yml\nname: é\nmap: {max_parallel: many}\n",
         ]), @r#"
         "name: x\n"
         1:1: a sequential workflow needs `steps`
@@ -723,6 +724,23 @@ mod tests {
           help: `reduce` belongs in a MapReduce workflow
         2:64: `agent_timeout` and `agent_timeout_secs` mean the same
           help: keep `agent_timeout_secs`
+        "#);
+    }
+
+    #[test]
+    fn mistakes_in_error_policies_are_explained() {
+        insta::assert_snapshot!(table(&[
+            &format!("{MAP}max_failures: 5\nerror_policy: {{max_failures: 3}}\n"),
+            &format!("{MAP}on_item_failure: dql\n"),
+            &format!("{MAP}on_item_failure: 'custom:'\n"),
+            &format!("{MAP}error_policy: {{failure_threshold: 20, error_collection: batched:0}}\n"),
+            &format!("{MAP}error_collection: {{batched: {{sise: 10}}}}\n"),
+            &format!("{MAP}circuit_breaker: {{failure_threshold: 0, timeout: 30s, half_open: 3}}\n"),
+            &format!("{MAP}retry_config: {{max_attempts: 3, backoff: exponential}}\n"),
+            &format!("{MAP}retry_config: {{backoff: {{type: expnential}}}}\n"),
+            &format!("{MAP}retry_config: {{backoff: {{initial: 1s}}}}\n"),
+            &format!("{MAP}reduce: {{commands: [{{shell: a}}]}}\n"),
+        ]), @r#"
         "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\nmax_failures: 5\nerror_policy: {max_failures: 3}\n"
         6:1: `max_failures` stands here and in `error_policy`
           help: keep the one in `error_policy`
@@ -752,6 +770,21 @@ mod tests {
         "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\nreduce: {commands: [{shell: a}]}\n"
         6:10: warning: `commands` is not needed here
           help: put the steps directly under `reduce`
+        "#);
+    }
+
+    #[test]
+    fn mistakes_in_settings_are_explained() {
+        insta::assert_snapshot!(table(&[
+            &format!("{MAP}setup: {{commands: [{{shell: a}}], timeout: 5, capture_outputs: {{x: -1, y: {{format: json}}}}}}\n"),
+            "steps: [{shell: a}]\nsecrets: {A: x, B: {}, C: {env: X, file: Y}}\n",
+            "steps: [{shell: a}]\nagents: {a: {command: [x]}, b: {type: comand}, c: {type: command, comand: [x]}, d: x}\n",
+            "steps: [{shell: a}]\nagents: {s: {type: simulated, rules: [{fault: crsh, probability: 2, edits: [{content: x}]}]}}\n",
+            "steps: [{shell: a}]\nparameters: {p: {type: int, enum: []}}\n",
+            "steps: [{shell: a}]\nbudget: {on_exceeded: stop}\nquota: {throttle_at: 90}\n",
+            "steps: [{shell: a}]\ntemplate: {with: {a: 1}}\n",
+            "extends: base.yml\nname: é\nmap: {max_parallel: many}\n",
+        ]), @r#"
         "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\nsetup: {commands: [{shell: a}], timeout: 5, capture_outputs: {x: -1, y: {format: json}}}\n"
         6:66: `x` must be a whole number from 0 or a mapping, found `-1`
         6:70: a captured output needs `command_index`
@@ -831,12 +864,11 @@ mod tests {
 
     #[test]
     fn a_thousand_steps_are_checked_at_once() {
-        let text: String = (0..1_000)
-            .map(|step| format!("- shell: {:#<1100}\n  timeout: 5\n", format!("echo {step}")))
-            .collect();
+        let step = format!("- shell: {}\n  timeout: 5\n", "x".repeat(1_100));
+        let text = step.repeat(1_000);
         assert!(text.len() > 1 << 20);
         assert_eq!(report(&text), "");
-        let wrong: String = (0..2_000).map(|_| "- shel: x\n").collect();
+        let wrong = "- shel: x\n".repeat(2_000);
         let node = yaml::parse(&wrong, 0).unwrap();
         let mut diagnostics = Vec::new();
         check(&node, &mut diagnostics);

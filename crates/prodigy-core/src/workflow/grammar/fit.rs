@@ -100,7 +100,19 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
             "no" | "off" | "false" => Some("write `false`".to_owned()),
             _ => None,
         },
-        _ => None,
+        Shape::Text
+        | Shape::Template
+        | Shape::Script
+        | Shape::Expression
+        | Shape::Integer { .. }
+        | Shape::Number { .. }
+        | Shape::Duration
+        | Shape::List(_)
+        | Shape::NonEmptyList(_)
+        | Shape::Table { .. }
+        | Shape::Record(_)
+        | Shape::Tagged(_)
+        | Shape::Any => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tables as a page for people.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{
     file::{MAPREDUCE, WORKFLOW},
@@ -16,7 +16,7 @@ pub fn reference_markdown() -> String {
         [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n"
         .to_owned();
     let mut done = BTreeSet::new();
-    let mut waiting = std::collections::VecDeque::from([&WORKFLOW, &MAPREDUCE]);
+    let mut waiting = VecDeque::from([&WORKFLOW, &MAPREDUCE]);
     while let Some(record) = waiting.pop_front() {
         if done.insert(record.name) {
             page.push_str(&section(record));
@@ -40,7 +40,7 @@ fn section(record: &'static RecordShape) -> String {
             .collect();
         let count = if choice.required { "Exactly one of" } else { "At most one of" };
         let count = if alternatives.len() == 1 { "At least one of" } else { count };
-        section.push_str(&format!("{count}: {}.\n", alternatives.join("; ")));
+        section.extend([count, ": ", &alternatives.join("; "), ".\n"]);
     }
     section.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
     for key in record.keys() {
@@ -56,8 +56,8 @@ fn section(record: &'static RecordShape) -> String {
             meaning = format!("{meaning} *Deprecated*: {instead}.");
         }
         let cells = [names.join(", "), shape(&key.shape), default.to_owned(), meaning];
-        section
-            .push_str(&format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")));
+        let row = cells.map(|cell| cell.replace('|', "\\|")).join(" | ");
+        section.extend(["| ", &row, " |\n"]);
     }
     section
 }
@@ -99,7 +99,7 @@ fn shape(value: &Shape) -> String {
     }
 }
 
-fn collect(shape: &Shape, waiting: &mut std::collections::VecDeque<&'static RecordShape>) {
+fn collect(shape: &Shape, waiting: &mut VecDeque<&'static RecordShape>) {
     match shape {
         Shape::Record(record) => waiting.push_back(record),
         Shape::Tagged(tagged) => waiting.extend(tagged.variants.iter().map(|(_, record)| *record)),

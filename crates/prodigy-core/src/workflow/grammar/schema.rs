@@ -48,18 +48,17 @@ fn definition(record: &'static RecordShape, definitions: &mut Map<String, Value>
         "additionalProperties": false,
         "properties": properties,
     });
-    let mut rules: Vec<Value> = record.keys().filter(|key| key.required).map(requirement).collect();
+    let mut rules: Vec<Value> = record
+        .keys()
+        .filter(|key| key.required)
+        .map(|key| present(std::iter::once(&key.name).chain(key.aliases)))
+        .collect();
     if let Some(choice) = record.choice {
-        let present = |names: &[&str]| -> Value {
-            let each: Vec<Value> = names.iter().map(|name| json!({"required": [name]})).collect();
-            json!({"anyOf": each})
-        };
         let mut alternatives: Vec<Value> =
-            choice.alternatives.iter().map(|names| present(names)).collect();
+            choice.alternatives.iter().map(|names| present(names.iter())).collect();
         if !choice.required {
-            let none: Vec<&str> =
-                choice.alternatives.iter().flat_map(|names| names.iter().copied()).collect();
-            alternatives.push(json!({"not": present(&none)}));
+            let any = choice.alternatives.iter().flat_map(|names| names.iter());
+            alternatives.push(json!({"not": present(any)}));
         }
         rules.push(json!({"oneOf": alternatives}));
     }
@@ -69,10 +68,13 @@ fn definition(record: &'static RecordShape, definitions: &mut Map<String, Value>
     schema
 }
 
-fn requirement(key: &'static KeyShape) -> Value {
-    let names = std::iter::once(&key.name).chain(key.aliases);
-    let each: Vec<Value> = names.map(|name| json!({"required": [name]})).collect();
-    json!({"anyOf": each})
+/// Returns a schema that asks for at least one of some keys.
+fn present<'a>(names: impl Iterator<Item = &'a &'static str>) -> Value {
+    let mut each: Vec<Value> = names.map(|name| json!({"required": [name]})).collect();
+    match each.len() {
+        1 => each.remove(0),
+        _ => json!({"anyOf": each}),
+    }
 }
 
 fn property(
@@ -93,12 +95,20 @@ fn property(
         ("mapreduce", "mode") => Shape::Word(&["mapreduce"]),
         _ => key.shape,
     };
-    // Draft 7 ignores what stands beside `$ref`, so the reference is wrapped.
-    let mut schema = json!({"description": doc, "allOf": [value(&shape, definitions)]});
-    if let (Value::Object(schema), true) = (&mut schema, key.deprecated.is_some()) {
+    let mut schema = Map::from_iter([("description".to_owned(), Value::String(doc))]);
+    let value = value(&shape, definitions);
+    if let Value::Object(value) = &value
+        && !value.contains_key("$ref")
+    {
+        schema.extend(value.clone());
+    } else {
+        // Draft 7 ignores what stands beside `$ref`, so a reference is wrapped.
+        schema.insert("allOf".to_owned(), json!([value]));
+    }
+    if key.deprecated.is_some() {
         schema.insert("deprecated".to_owned(), Value::Bool(true));
     }
-    schema
+    Value::Object(schema)
 }
 
 fn value(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
@@ -178,7 +188,7 @@ mod tests {
                 }
             }
             Value::Array(values) => values.iter().for_each(|value| references(value, found)),
-            _ => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
@@ -204,38 +214,26 @@ mod tests {
           "properties": {
             "env": {
               "description": "An environment variable of prodigy itself.",
-              "allOf": [
-                {
-                  "type": [
-                    "string",
-                    "number",
-                    "boolean"
-                  ]
-                }
+              "type": [
+                "string",
+                "number",
+                "boolean"
               ]
             },
             "file": {
               "description": "A file, relative to the workflow file.",
-              "allOf": [
-                {
-                  "type": [
-                    "string",
-                    "number",
-                    "boolean"
-                  ]
-                }
+              "type": [
+                "string",
+                "number",
+                "boolean"
               ]
             },
             "command": {
               "description": "A command that prints it.",
-              "allOf": [
-                {
-                  "type": [
-                    "string",
-                    "number",
-                    "boolean"
-                  ]
-                }
+              "type": [
+                "string",
+                "number",
+                "boolean"
               ]
             }
           },
@@ -243,30 +241,18 @@ mod tests {
             {
               "oneOf": [
                 {
-                  "anyOf": [
-                    {
-                      "required": [
-                        "env"
-                      ]
-                    }
+                  "required": [
+                    "env"
                   ]
                 },
                 {
-                  "anyOf": [
-                    {
-                      "required": [
-                        "file"
-                      ]
-                    }
+                  "required": [
+                    "file"
                   ]
                 },
                 {
-                  "anyOf": [
-                    {
-                      "required": [
-                        "command"
-                      ]
-                    }
+                  "required": [
+                    "command"
                   ]
                 }
               ]
@@ -275,23 +261,19 @@ mod tests {
         }
         "#);
         insta::assert_snapshot!(
-            serde_json::to_string(&schema["definitions"]["handler_step"]["allOf"]).unwrap(), @r#"[{"oneOf":[{"anyOf":[{"required":["shell"]},{"required":["claude"]}]},{"anyOf":[{"required":["codex"]}]},{"anyOf":[{"required":["agent"]}]},{"anyOf":[{"required":["write_file"]}]},{"anyOf":[{"required":["foreach"]}]}]}]"#);
+            serde_json::to_string(&schema["definitions"]["handler_step"]["allOf"]).unwrap(), @r#"[{"oneOf":[{"anyOf":[{"required":["shell"]},{"required":["claude"]}]},{"required":["codex"]},{"required":["agent"]},{"required":["write_file"]},{"required":["foreach"]}]}]"#);
         insta::assert_snapshot!(
             serde_json::to_string_pretty(&schema["definitions"]["map"]["properties"]["agent_timeout"]).unwrap(), @r#"
         {
           "description": "The longest one attempt at an item may take. Default: no limit.",
-          "allOf": [
+          "anyOf": [
             {
-              "anyOf": [
-                {
-                  "type": "number",
-                  "minimum": 0
-                },
-                {
-                  "type": "string",
-                  "minLength": 1
-                }
-              ]
+              "type": "number",
+              "minimum": 0
+            },
+            {
+              "type": "string",
+              "minLength": 1
             }
           ]
         }

@@ -46,22 +46,22 @@ pub enum Shape {
         rest: &'static str,
     },
     /// A list, maybe empty.
-    List(&'static Shape),
+    List(&'static Self),
     /// A list with at least one element.
-    NonEmptyList(&'static Shape),
+    NonEmptyList(&'static Self),
     /// A mapping whose keys the author chooses.
     Table {
         /// What the keys must be.
         names: Names,
         /// What each value looks like.
-        value: &'static Shape,
+        value: &'static Self,
     },
     /// A mapping with these keys and no others.
     Record(&'static RecordShape),
     /// A mapping with one key that says which other keys it has.
     Tagged(&'static TaggedShape),
     /// Any of these, told apart by whether the value is a scalar, a list or a mapping.
-    OneOf(&'static [Shape]),
+    OneOf(&'static [Self]),
     /// Anything at all.
     Any,
 }

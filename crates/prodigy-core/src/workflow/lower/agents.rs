@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{context::Lower, fields::Fields};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Sources},
     workflow::{
         AgentConfig, CommandAgent, PromptBy, SimulatedAgent, SimulatedEdit, SimulatedFault,
         SimulatedRule,
@@ -30,6 +30,17 @@ const FAULTS: &[(&str, SimulatedFault)] = &[
     ("error", SimulatedFault::Error),
     ("permission_denied", SimulatedFault::PermissionDenied),
 ];
+
+/// Reads agents that stand outside of a workflow, e.g. in a configuration file.
+///
+/// `diagnostics` holds what the structural check found and gets what is found here.
+pub fn read_agents(
+    node: &Node,
+    sources: &Sources,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, AgentConfig> {
+    Lower::new(sources, diagnostics).agents(node)
+}
 
 impl Lower<'_> {
     /// Reads the agents.

@@ -17,7 +17,8 @@ const STRATEGIES: &[(&str, Strategy)] = &[
     ("custom", Strategy::Custom),
 ];
 
-/// Keys that may go with `shell` and `claude` together, because they can hold for both.
+/// Keys that may go with `shell` and `claude` together, because they can hold for both or
+/// can only be meant for one of them.
 const SHARED: &[&str] = &[
     "shell",
     "claude",
@@ -29,6 +30,12 @@ const SHARED: &[&str] = &[
     "continue_on_error",
     "shell_program",
     "allow_raw",
+    "allowed_tools",
+    "max_budget_usd",
+    "max_turns",
+    "model",
+    "output_schema",
+    "permission_mode",
 ];
 
 /// The handler of `on_failure: true`: the failure is on record and the run goes on.
@@ -52,7 +59,7 @@ impl Lower<'_> {
         scope: &Scope,
     ) -> Option<OnFailure> {
         // Without a handler the keys beside it are left, and so reported.
-        let node = fields.take("on_failure")?;
+        let node = fields.take("on_failure").filter(|node| node.as_bool() != Some(false))?;
         let mut handler = match &node.value {
             Yaml::Bool(_) => ignore(Vec::new()),
             Yaml::Mapping(_) => self.handler(node, scope)?,

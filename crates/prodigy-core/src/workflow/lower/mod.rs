@@ -23,4 +23,5 @@ mod step;
 mod text;
 mod validate;
 
+pub use agents::read_agents;
 pub(super) use root::lower;
