@@ -1,22 +1,21 @@
 //! Workflow files on disk, and as they are kept with a job.
 
 use std::{
-    fs::{self, File as Handle},
-    io::Read as _,
+    fs,
     path::{Path, PathBuf},
 };
 
 use prodigy_core::{
+    diagnostic::{Diagnostic, Sources},
     ids::hex,
     workflow::{self, Loaded, Rejected},
 };
 use prodigy_engine::store;
 use sha2::{Digest as _, Sha256};
 
-use crate::{commands::context, error::CliError, exit::Exit, output::Output, report::diagnostics};
-
-/// The largest workflow file that is read.
-const MAX_BYTES: u64 = 4 * 1024 * 1024;
+use crate::{
+    commands::context, error::CliError, exit::Exit, input, output::Output, report::diagnostics,
+};
 
 /// A workflow with the texts it was made of.
 #[derive(Clone)]
@@ -29,73 +28,64 @@ pub(crate) struct File {
     pub(crate) directory: PathBuf,
 }
 
+/// Reads and checks a workflow file, with everything it includes.
+pub(crate) fn parse(path: &Path) -> Result<(Result<Loaded, Rejected>, String), input::Error> {
+    let text = input::read(path)?;
+    let name = path.to_string_lossy();
+    let mut read = |wanted: &str| {
+        if wanted == name {
+            return Ok(text.clone());
+        }
+        input::read(Path::new(wanted)).map_err(|error| error.to_string())
+    };
+    Ok((workflow::load(&name, &mut read), text))
+}
+
 /// Reads a workflow; what is wrong with it is shown before the error is returned.
 pub(crate) fn load(path: &Path, out: &mut Output) -> Result<File, CliError> {
-    let text = read(path)?;
+    let (parsed, text) = parse(path).map_err(|error| {
+        CliError::new(error.exit(), error.to_string())
+            .with_hint("`prodigy init` writes a first workflow")
+    })?;
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         Some(_) | None => PathBuf::from("."),
     };
-    let name = path.to_string_lossy();
-    let loaded = parsed(&name, &mut |path| read(Path::new(path)).map_err(|error| error.to_string()), out)?;
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
+    let loaded = accepted(&path.to_string_lossy(), parsed, out)?;
     Ok(File { loaded, text, directory })
 }
 
 /// Reads a workflow that stands in no file.
 pub(crate) fn from_text(name: &str, text: &str, out: &mut Output) -> Result<File, CliError> {
-    let loaded = parsed(name, &mut |_| Ok(text.to_owned()), out)?;
+    let parsed = workflow::load(name, &mut |_| Ok(text.to_owned()));
+    let loaded = accepted(name, parsed, out)?;
     Ok(File { loaded, text: text.to_owned(), directory: PathBuf::from(".") })
 }
 
-/// Parses a workflow and shows what is wrong with it.
-fn parsed(
+/// Shows what is wrong with a workflow, and lets it pass if it can be used.
+fn accepted(
     name: &str,
-    read: &mut dyn FnMut(&str) -> Result<String, String>,
+    parsed: Result<Loaded, Rejected>,
     out: &mut Output,
 ) -> Result<Loaded, CliError> {
-    match workflow::load(name, read) {
+    let color = out.color();
+    let mut show = |sources: &Sources, found: &[Diagnostic]| {
+        for one in found {
+            out.rendered(&format!("{}\n", diagnostics::human(sources, one, color)));
+        }
+    };
+    match parsed {
         Ok(loaded) => {
-            out.diagnostics(&diagnostics::human(&loaded.sources, &loaded.warnings, out.color()));
+            show(&loaded.sources, &loaded.warnings);
             Ok(loaded)
         }
         Err(Rejected { sources, diagnostics }) => {
-            out.diagnostics(&diagnostics::human(&sources, &diagnostics, out.color()));
+            show(&sources, &diagnostics);
             Err(CliError::new(Exit::Invalid, format!("`{name}` cannot be used"))
                 .with_hint("`prodigy schema workflow` describes every key"))
         }
     }
-}
-
-/// Reads the text of a file that a person named.
-///
-/// Only regular files are read: a pipe or a device could go on for ever.
-pub(crate) fn read(path: &Path) -> Result<String, CliError> {
-    let shown = path.display();
-    let invalid = |message: String| CliError::new(Exit::Invalid, message);
-    let usage = |message: String| CliError::new(Exit::Usage, message);
-    let metadata = fs::metadata(path).map_err(|error| {
-        usage(format!("cannot read `{shown}`"))
-            .because(error)
-            .with_hint("`prodigy init` writes a first workflow")
-    })?;
-    if metadata.is_dir() {
-        return Err(usage(format!("`{shown}` is a directory, not a workflow file")));
-    }
-    if !metadata.is_file() {
-        return Err(usage(format!("`{shown}` is not a regular file")));
-    }
-    if metadata.len() > MAX_BYTES {
-        let mib = metadata.len() / (1024 * 1024);
-        return Err(invalid(format!("`{shown}` has {mib} MiB, and a workflow file may have 4")));
-    }
-    let mut bytes = Vec::new();
-    let handle = Handle::open(path)
-        .map_err(|error| usage(format!("cannot read `{shown}`")).because(error))?;
-    handle
-        .take(MAX_BYTES)
-        .read_to_end(&mut bytes)
-        .map_err(|error| usage(format!("cannot read `{shown}`")).because(error))?;
-    String::from_utf8(bytes).map_err(|_| invalid(format!("`{shown}` is not UTF-8 text")))
 }
 
 impl File {

@@ -171,6 +171,7 @@ impl LogView<'_> {
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => return Ok(()),
         };
         self.open.retain(|open| open != path);

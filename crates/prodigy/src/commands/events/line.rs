@@ -48,6 +48,7 @@ impl Lines {
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -107,6 +108,7 @@ impl Lines {
             }
             Event::WorktreePreserved { path, reason } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
+            Event::GitTampering { changes } => brief(&changes.join(", ")),
             Event::MergeConflict { target, paths } => {
                 format!("with {target}  {}", brief(&paths.join(", ")))
             }
