@@ -42,6 +42,19 @@ pub(crate) enum Error {
     /// Generated pages are not what the binary would generate now.
     #[error("out of date: {}; run `cargo xtask docs`", .0.join(", "))]
     OutOfDate(Vec<String>),
+    /// Budgets were missed.
+    #[error("missed: {}", .0.join(", "))]
+    Missed(Vec<String>),
+    /// A crash trial lost something or did something twice.
+    #[error("{message}\nthe world is kept in `{}`{again}", world.display())]
+    Broken {
+        /// What is wrong.
+        message: String,
+        /// Where to look.
+        world: PathBuf,
+        /// How to see it again.
+        again: String,
+    },
     /// A tool is not installed.
     #[error("`{tool}` is not installed; install it with `{install}`")]
     Missing {

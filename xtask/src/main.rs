@@ -1,6 +1,8 @@
 //! The project's own chores, so that a person and the CI type the same words.
 #![expect(clippy::disallowed_methods, reason = "chores start programs and write files directly")]
 
+mod bench;
+mod crash;
 mod deny;
 mod docs;
 mod error;
@@ -25,6 +27,8 @@ struct Args {
 enum Chore {
     Test(test::TestArgs),
     Docs(docs::DocsArgs),
+    Bench(bench::BenchArgs),
+    Crash(crash::CrashArgs),
     Deny(deny::DenyArgs),
 }
 
@@ -42,6 +46,8 @@ fn run(chore: &Chore) -> Result<(), Error> {
     match chore {
         Chore::Test(args) => test::run(args),
         Chore::Docs(args) => docs::run(args),
+        Chore::Bench(args) => bench::run(args),
+        Chore::Crash(args) => crash::run(args),
         Chore::Deny(args) => deny::run(args),
     }
 }

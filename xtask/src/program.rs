@@ -64,6 +64,17 @@ pub(crate) fn prodigy(release: bool) -> Result<PathBuf, Error> {
     Ok(target.join(if release { "release" } else { "debug" }).join("prodigy"))
 }
 
+/// Returns the binary that was asked for, or builds one.
+pub(crate) fn chosen(binary: Option<&Path>, release: bool) -> Result<PathBuf, Error> {
+    match binary {
+        // Worlds run it elsewhere, so the path must not depend on where we are.
+        Some(path) => {
+            path.canonicalize().map_err(|source| Error::File { path: path.to_owned(), source })
+        }
+        None => prodigy(release),
+    }
+}
+
 /// Says something to the person at the terminal.
 pub(crate) fn note(text: impl fmt::Display) {
     // A terminal that went away must not stop the chore.

@@ -18,6 +18,8 @@ pub struct Source {
     pub path: String,
     /// The text.
     pub text: String,
+    /// Where each line starts, so that many positions in a large file are found quickly.
+    lines: Vec<usize>,
 }
 
 /// The files that a workflow was read from; the first is the one that was asked for.
@@ -30,7 +32,10 @@ impl Sources {
     /// Adds a file and returns the number that spans use for it.
     pub fn add(&mut self, path: impl Into<String>, text: impl Into<String>) -> u32 {
         let number = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
-        self.files.push(Source { path: path.into(), text: text.into() });
+        let text = text.into();
+        let lines =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        self.files.push(Source { path: path.into(), text, lines });
         number
     }
 
@@ -41,16 +46,35 @@ impl Sources {
 
     /// Returns the line and column where a span starts, both from 1; the column counts characters.
     pub fn position(&self, span: Span) -> Option<(usize, usize)> {
-        let text = &self.get(span.file)?.text;
-        let before = text.get(..usize::try_from(span.start).ok()?)?;
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Some((line, column))
+        self.get(span.file)?.position(usize::try_from(span.start).ok()?)
+    }
+
+    /// Returns the line and column just behind a span, both from 1.
+    pub fn end_position(&self, span: Span) -> Option<(usize, usize)> {
+        self.get(span.file)?.position(usize::try_from(span.end).ok()?)
     }
 
     /// Returns all files, in the order they were read.
     pub fn iter(&self) -> impl Iterator<Item = &Source> {
         self.files.iter()
+    }
+}
+
+impl Source {
+    /// Returns the line and column of a byte, both from 1; the column counts characters.
+    pub fn position(&self, byte: usize) -> Option<(usize, usize)> {
+        let line = self.lines.partition_point(|&start| start <= byte);
+        let before = self.text.get(*self.lines.get(line.checked_sub(1)?)?..byte)?;
+        // A byte order mark takes no column in any editor.
+        let before = before.strip_prefix('\u{feff}').unwrap_or(before);
+        Some((line, before.chars().count() + 1))
+    }
+
+    /// Returns the text of a line, counted from 1, without its line break, and its first byte.
+    pub fn line(&self, line: usize) -> Option<(usize, &str)> {
+        let start = *self.lines.get(line.checked_sub(1)?)?;
+        let end = self.lines.get(line).copied().unwrap_or(self.text.len());
+        Some((start, self.text.get(start..end)?.trim_end_matches(['\n', '\r'])))
     }
 }
 
@@ -107,4 +131,27 @@ pub struct Fault {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_lines_and_characters() {
+        let mut sources = Sources::default();
+        let file = sources.add("f.yml", "\u{feff}aé: 1\r\n\nb: 日本 x");
+        let at = |start| sources.position(Span { file, start, end: start });
+        assert_eq!(at(0), Some((1, 1)));
+        assert_eq!(at(3), Some((1, 1)));
+        assert_eq!(at(6), Some((1, 3)), "`é` is one column");
+        assert_eq!(at(11), Some((2, 1)));
+        assert_eq!(at(12), Some((3, 1)));
+        assert_eq!(at(22), Some((3, 7)), "`日本` is two columns");
+        assert_eq!(at(23), Some((3, 8)), "the end of the text is a position");
+        assert_eq!(at(24), None);
+        assert_eq!(at(5), None, "inside a character");
+        assert_eq!(sources.get(file).and_then(|source| source.line(1)), Some((0, "\u{feff}aé: 1")));
+        assert_eq!(sources.get(file).and_then(|source| source.line(4)), None);
+    }
 }

@@ -164,6 +164,11 @@ pub enum Event {
         /// The paths in conflict.
         paths: Vec<String>,
     },
+    /// A step changed git settings or hooks that would run code; they were put back.
+    GitTampering {
+        /// What was changed and put back.
+        changes: Vec<String>,
+    },
     /// A snapshot of the fold was written.
     CheckpointCreated {
         /// The last record it covers.
@@ -249,6 +254,18 @@ pub struct StepCompleted {
     /// Where its output stands in the log files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogRange>,
+}
+
+impl StepCompleted {
+    /// Returns whether this is a step of the workflow itself, and not one inside another.
+    pub fn is_top_level(&self) -> bool {
+        is_top_level(&self.step)
+    }
+}
+
+/// Returns whether a step's path names a step of the workflow itself: `3`, or `2:3` in round 2.
+pub fn is_top_level(step: &str) -> bool {
+    step.chars().all(|c| c.is_ascii_digit() || c == ':')
 }
 
 /// What `${steps.ID.…}` shows.

@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod diagnostic;
 pub mod duration;
 pub mod event;
+mod event_types;
 pub mod expr;
 pub mod failure;
 pub mod ids;

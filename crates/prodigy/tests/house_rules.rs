@@ -4,11 +4,13 @@
 //! of them. The scanners have tests of their own at the end: a rule that cannot
 //! see an offence is worse than no rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources should fail here")]
+#![expect(clippy::disallowed_methods, reason = "the binary under test is run directly")]
 
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// The longest a source file may be, its unit tests not counted.
@@ -101,17 +103,24 @@ fn without_tests(text: &str) -> String {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned()
 }
 
-/// Returns the name that a line declares as a type that other modules can see.
+/// Returns the name that a line declares as a type that the whole crate or more can see.
 fn declared_type(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("pub")?;
-    let rest = match rest.strip_prefix('(') {
-        Some(scope) => scope.split_once(')')?.1,
-        None => rest,
-    };
-    let rest = rest.strip_prefix(' ')?;
+    let rest = line.trim_start();
+    let rest = rest.strip_prefix("pub ").or_else(|| rest.strip_prefix("pub(crate) "))?;
     let rest =
         ["struct ", "enum ", "trait ", "union "].iter().find_map(|kind| rest.strip_prefix(kind))?;
     rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// Returns the commands that a text names, as in `` `prodigy run …` ``.
+fn named_commands(text: &str) -> Vec<&str> {
+    text.split("`prodigy ")
+        .skip(1)
+        .filter_map(|rest| {
+            rest.split(|c: char| !c.is_ascii_lowercase() && !"_-".contains(c)).next()
+        })
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_'))
+        .collect()
 }
 
 /// Returns whether `word` stands in `line` as a word of its own.
@@ -284,6 +293,30 @@ fn no_file_knows_the_machine_it_was_written_on() {
 }
 
 #[test]
+fn every_command_that_is_named_exists() {
+    let mut named: BTreeMap<String, String> = BTreeMap::new();
+    for path in files_below(&root()) {
+        let is_text = path.extension().is_some_and(|end| end == "rs" || end == "md");
+        if !is_text || path.ends_with("tests/house_rules.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for name in named_commands(&text) {
+            named.insert(name.to_owned(), shown(&path));
+        }
+    }
+    let unknown: Vec<_> = named
+        .into_iter()
+        .filter(|(name, _)| {
+            let help = Command::new(env!("CARGO_BIN_EXE_prodigy")).args([name, "--help"]).output();
+            !help.unwrap().status.success()
+        })
+        .map(|(name, path)| format!("prodigy {name} in {path}"))
+        .collect();
+    none(&unknown, "no hint and no page may send people to a command that is not there");
+}
+
+#[test]
 fn the_lock_file_stays_small() {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let packages = lock.lines().filter(|line| *line == "[[package]]").count();
@@ -295,7 +328,8 @@ fn declared_types_are_seen_whatever_their_scope() {
     let seen = |line| declared_type(line).unwrap_or("-").to_owned();
     assert_eq!(seen("pub struct Job<'a> {"), "Job");
     assert_eq!(seen("pub(crate) enum Exit {"), "Exit");
-    assert_eq!(seen("    pub(super) trait Agent: Send {"), "Agent");
+    assert_eq!(seen("    pub trait Agent: Send {"), "Agent");
+    assert_eq!(seen("pub(super) struct Local;"), "-");
     assert_eq!(seen("struct Private;"), "-");
     assert_eq!(seen("pub fn structure() {"), "-");
 }
@@ -305,6 +339,13 @@ fn words_are_whole_words() {
     let word = UNFINISHED[0];
     assert!(has_word(&format!("// {word}: later"), word));
     assert!(!has_word(&format!("{word}S_ARE_A_LIST"), word));
+}
+
+#[test]
+fn commands_are_seen_where_they_are_named() {
+    let text =
+        "run `prodigy jobs` or `prodigy worktree clean JOB`; `prodigy` and `prodigy --home D`";
+    assert_eq!(named_commands(text), ["jobs", "worktree"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::vars::VarPath;
 
 /// One part of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(super) enum Term {
     /// A value as written.
     Literal(Value),
     /// A variable; the text is used if it is missing, null or empty.
@@ -52,7 +52,7 @@ pub(super) enum Comparison {
     In,
 }
 
-/// What can be called. `matches` and `exists` are nodes of their own.
+/// What can be called. `matches` and `exists` are terms of their own.
 ///
 /// Functions of text take numbers and truth values as the text that they are written
 /// with; for anything else they are false or `null`.

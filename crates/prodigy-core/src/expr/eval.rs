@@ -5,16 +5,16 @@ use std::{borrow::Cow, cmp::Ordering};
 use serde_json::Value;
 
 use super::{
-    ast::{Comparison, Function, Node},
+    ast::{Comparison, Function, Term},
     order,
 };
 use crate::vars::Vars;
 
 /// Evaluates a tree.
-pub(super) fn value<'v>(node: &'v Node, vars: &'v Vars) -> Cow<'v, Value> {
-    match node {
-        Node::Literal(value) => Cow::Borrowed(value),
-        Node::Variable(path, default) => match (vars.get(path), default) {
+pub(super) fn value<'v>(term: &'v Term, vars: &'v Vars) -> Cow<'v, Value> {
+    match term {
+        Term::Literal(value) => Cow::Borrowed(value),
+        Term::Variable(path, default) => match (vars.get(path), default) {
             (Some(Value::Null) | None, Some(default)) => text(default.clone()),
             (Some(Value::String(value)), Some(default)) if value.is_empty() => {
                 text(default.clone())
@@ -22,23 +22,23 @@ pub(super) fn value<'v>(node: &'v Node, vars: &'v Vars) -> Cow<'v, Value> {
             (Some(value), _) => Cow::Borrowed(value),
             (None, None) => Cow::Owned(Value::Null),
         },
-        Node::List(nodes) => {
-            Cow::Owned(nodes.iter().map(|node| value(node, vars).into_owned()).collect())
+        Term::List(terms) => {
+            Cow::Owned(terms.iter().map(|term| value(term, vars).into_owned()).collect())
         }
-        Node::Not(node) => boolean(!truth(&value(node, vars))),
-        Node::All(nodes) => boolean(nodes.iter().all(|node| truth(&value(node, vars)))),
-        Node::Any(nodes) => boolean(nodes.iter().any(|node| truth(&value(node, vars)))),
-        Node::Compare(comparison, a, b) => {
+        Term::Not(term) => boolean(!truth(&value(term, vars))),
+        Term::All(terms) => boolean(terms.iter().all(|term| truth(&value(term, vars)))),
+        Term::Any(terms) => boolean(terms.iter().any(|term| truth(&value(term, vars)))),
+        Term::Compare(comparison, a, b) => {
             boolean(compare(*comparison, &value(a, vars), &value(b, vars)))
         }
-        Node::Matches(node, pattern) => {
-            let value = value(node, vars);
+        Term::Matches(term, pattern) => {
+            let value = value(term, vars);
             boolean(scalar_text(&value).is_some_and(|text| pattern.0.is_match(&text)))
         }
-        Node::Exists(path) => boolean(vars.get(path).is_some()),
-        Node::Call(function, arguments) => {
+        Term::Exists(path) => boolean(vars.get(path).is_some()),
+        Term::Call(function, arguments) => {
             let argument = |n: usize| {
-                arguments.get(n).map_or(Cow::Owned(Value::Null), |node| value(node, vars))
+                arguments.get(n).map_or(Cow::Owned(Value::Null), |term| value(term, vars))
             };
             call(*function, &argument(0), &argument(1))
         }

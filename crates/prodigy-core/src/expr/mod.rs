@@ -38,7 +38,7 @@ use crate::{
     vars::{VarPath, Vars},
 };
 
-use ast::Node;
+use ast::Term;
 pub use sort::SortBy;
 
 /// Where an expression stands.
@@ -54,15 +54,15 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     source: String,
-    node: Node,
+    term: Term,
     references: Vec<(VarPath, Range<usize>)>,
 }
 
 impl Expr {
     /// Reads an expression.
     pub fn parse(source: &str, place: Place) -> Result<Self, Fault> {
-        let (node, references) = parser::expression(source, place)?;
-        Ok(Self { source: source.to_owned(), node, references })
+        let (term, references) = parser::expression(source, place)?;
+        Ok(Self { source: source.to_owned(), term, references })
     }
 
     /// Returns the expression as written.
@@ -72,12 +72,12 @@ impl Expr {
 
     /// Evaluates the expression to true or false.
     pub fn test(&self, vars: &Vars) -> bool {
-        eval::truth(&eval::value(&self.node, vars))
+        eval::truth(&eval::value(&self.term, vars))
     }
 
     /// Evaluates the expression to a value.
     pub fn value(&self, vars: &Vars) -> Value {
-        eval::value(&self.node, vars).into_owned()
+        eval::value(&self.term, vars).into_owned()
     }
 
     /// Returns the variables that the expression reads and where it names them, in order.
@@ -86,7 +86,5 @@ impl Expr {
     }
 }
 
-#[cfg(test)]
-mod properties;
 #[cfg(test)]
 mod tests;

@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::{
     Place,
-    ast::{Function, Node, Pattern},
+    ast::{Function, Pattern, Term},
     lexer::Token,
     parser::{Parser, fault},
 };
 use crate::{
     diagnostic::Fault,
     vars::{Segment, VarPath},
+    workflow::grammar::did_you_mean,
 };
 
 /// The largest compiled pattern, in bytes.
@@ -26,18 +27,18 @@ const SPECIAL: &[&str] = &["exists", "matches"];
 
 impl Parser<'_> {
     /// Reads a literal, a path, a call, or anything in parentheses.
-    pub(super) fn operand(&mut self) -> Result<Node, Fault> {
+    pub(super) fn operand(&mut self) -> Result<Term, Fault> {
         let start = self.range.clone();
         match &self.token {
             Token::Number(_) | Token::Text(_) | Token::Variable(..) => match self.advance()? {
-                Token::Number(number) => Ok(Node::Literal(Value::Number(number))),
-                Token::Text(text) => Ok(Node::Literal(Value::String(text))),
+                Token::Number(number) => Ok(Term::Literal(Value::Number(number))),
+                Token::Text(text) => Ok(Term::Literal(Value::String(text))),
                 Token::Variable(path, default) => self.variable(path, default, start),
                 Token::Word(_) | Token::Symbol(_) | Token::End => Err(self.expected("a value")),
             },
             Token::Symbol("!") => {
                 self.advance()?;
-                Ok(Node::Not(Box::new(self.nested(Self::operand)?)))
+                Ok(Term::Not(Box::new(self.nested(Self::operand)?)))
             }
             Token::Symbol("(") => {
                 self.advance()?;
@@ -47,7 +48,7 @@ impl Parser<'_> {
             }
             Token::Symbol("[") => {
                 self.advance()?;
-                Ok(Node::List(self.values("]")?))
+                Ok(Term::List(self.values("]")?))
             }
             Token::Word(word) => {
                 let word = word.clone();
@@ -58,7 +59,7 @@ impl Parser<'_> {
     }
 
     /// Reads what starts with a name: a constant, a call or a path.
-    fn named(&mut self, word: &str) -> Result<Node, Fault> {
+    fn named(&mut self, word: &str) -> Result<Term, Fault> {
         let constant = match word.to_ascii_lowercase().as_str() {
             "true" => Some(Value::Bool(true)),
             "false" => Some(Value::Bool(false)),
@@ -69,13 +70,13 @@ impl Parser<'_> {
         let start = self.range.clone();
         self.advance()?;
         if let Some(constant) = constant {
-            Ok(Node::Literal(constant))
+            Ok(Term::Literal(constant))
         } else if self.take_symbol("(")? {
             self.call(word, start)
         } else {
             let path = self.path(word)?;
             self.references.push((path.clone(), start.start..self.before));
-            Ok(Node::Variable(path, None))
+            Ok(Term::Variable(path, None))
         }
     }
 
@@ -85,11 +86,11 @@ impl Parser<'_> {
         path: VarPath,
         default: Option<String>,
         range: Range<usize>,
-    ) -> Result<Node, Fault> {
+    ) -> Result<Term, Fault> {
         match self.place {
             Place::When => {
                 self.references.push((path.clone(), range));
-                Ok(Node::Variable(path, default))
+                Ok(Term::Variable(path, default))
             }
             Place::Item => {
                 let written = if path.root == "item" { path } else { of_item(path) };
@@ -144,7 +145,7 @@ impl Parser<'_> {
     }
 
     /// Reads values up to a closing bracket.
-    fn values(&mut self, close: &str) -> Result<Vec<Node>, Fault> {
+    fn values(&mut self, close: &str) -> Result<Vec<Term>, Fault> {
         let mut values = Vec::new();
         while !self.take_symbol(close)? {
             values.push(self.expression()?);
@@ -157,13 +158,13 @@ impl Parser<'_> {
     }
 
     /// Reads the arguments of a call; the bracket is open.
-    fn call(&mut self, name: &str, range: Range<usize>) -> Result<Node, Fault> {
+    fn call(&mut self, name: &str, range: Range<usize>) -> Result<Term, Fault> {
         if name == "matches" {
             let text = self.expression()?;
             self.need_symbol(",")?;
             let pattern = self.pattern()?;
             self.need_symbol(")")?;
-            return Ok(Node::Matches(Box::new(text), pattern));
+            return Ok(Term::Matches(Box::new(text), pattern));
         }
         let function = Function::ALL.iter().find(|(known, ..)| *known == name);
         if function.is_none() && name != "exists" {
@@ -173,14 +174,14 @@ impl Parser<'_> {
         let range = range.start..self.before;
         match (function, arguments.as_slice()) {
             (Some((_, function, count)), given) if given.len() == *count => {
-                Ok(Node::Call(*function, arguments))
+                Ok(Term::Call(*function, arguments))
             }
             (Some((_, _, count)), given) => {
                 let plural = if *count == 1 { "" } else { "s" };
                 let message = format!("`{name}` takes {count} value{plural}, not {}", given.len());
                 Err(fault(range, message))
             }
-            (None, [Node::Variable(path, None)]) => Ok(Node::Exists(path.clone())),
+            (None, [Term::Variable(path, None)]) => Ok(Term::Exists(path.clone())),
             (None, _) => Err(fault(range, "`exists` takes one path")),
         }
     }
@@ -220,31 +221,9 @@ fn of_item(path: VarPath) -> VarPath {
 
 fn unknown_function(name: &str, range: Range<usize>) -> Fault {
     let known = Function::ALL.iter().map(|(known, ..)| *known).chain(SPECIAL.iter().copied());
-    let near = known
-        .map(|known| (distance(&name.to_lowercase(), known), known))
-        .filter(|(distance, known)| *distance <= known.len() / 3)
-        .min();
     Fault {
         range,
         message: format!("there is no function `{name}`"),
-        help: near.map(|(_, known)| format!("did you mean `{known}`?")),
+        help: did_you_mean(name, known),
     }
-}
-
-/// Returns how many characters must be changed, added or taken away.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (start, left) in from.chars().enumerate() {
-        let mut diagonal = start;
-        let mut beside = start + 1;
-        let mut next = vec![beside];
-        for (right, above) in to.iter().zip(row.iter().skip(1)) {
-            beside = (diagonal + usize::from(left != *right)).min(beside + 1).min(above + 1);
-            next.push(beside);
-            diagonal = *above;
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }

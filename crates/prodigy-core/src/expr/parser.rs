@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     Place,
-    ast::{Comparison, Function, Node},
+    ast::{Comparison, Function, Term},
     lexer::{Lexer, Token},
 };
 use crate::{diagnostic::Fault, vars::VarPath};
@@ -29,13 +29,13 @@ const COMPARISONS: &[(&str, Comparison)] = &[
 pub(super) type References = Vec<(VarPath, Range<usize>)>;
 
 /// Reads an expression that is all of the text.
-pub(super) fn expression(source: &str, place: Place) -> Result<(Node, References), Fault> {
+pub(super) fn expression(source: &str, place: Place) -> Result<(Term, References), Fault> {
     let mut parser = Parser::new(source, place)?;
-    let node = parser.expression()?;
+    let term = parser.expression()?;
     if parser.token != Token::End {
         return Err(parser.expected("an operator"));
     }
-    Ok((node, parser.references))
+    Ok((term, parser.references))
 }
 
 /// Reads an expression with one token of lookahead.
@@ -78,12 +78,12 @@ impl<'text> Parser<'text> {
     }
 
     /// Reads `a || b`, the loosest there is.
-    pub(super) fn expression(&mut self) -> Result<Node, Fault> {
-        self.nested(|parser| parser.chain("||", "or", Self::conjunction, Node::Any))
+    pub(super) fn expression(&mut self) -> Result<Term, Fault> {
+        self.nested(|parser| parser.chain("||", "or", Self::conjunction, Term::Any))
     }
 
-    fn conjunction(&mut self) -> Result<Node, Fault> {
-        self.chain("&&", "and", Self::negation, Node::All)
+    fn conjunction(&mut self) -> Result<Term, Fault> {
+        self.chain("&&", "and", Self::negation, Term::All)
     }
 
     /// Reads parts with the same operator between them; a single part stays as it is.
@@ -91,9 +91,9 @@ impl<'text> Parser<'text> {
         &mut self,
         symbol: &str,
         word: &str,
-        part: fn(&mut Self) -> Result<Node, Fault>,
-        node: fn(Vec<Node>) -> Node,
-    ) -> Result<Node, Fault> {
+        part: fn(&mut Self) -> Result<Term, Fault>,
+        term: fn(Vec<Term>) -> Term,
+    ) -> Result<Term, Fault> {
         let first = part(self)?;
         if !self.is_symbol(symbol) && !self.is_word(word) {
             return Ok(first);
@@ -102,33 +102,33 @@ impl<'text> Parser<'text> {
         while self.take_symbol(symbol)? || self.take_word(word)? {
             parts.push(part(self)?);
         }
-        Ok(node(parts))
+        Ok(term(parts))
     }
 
-    fn negation(&mut self) -> Result<Node, Fault> {
+    fn negation(&mut self) -> Result<Term, Fault> {
         if self.take_word("not")? {
-            return Ok(Node::Not(Box::new(self.nested(Self::negation)?)));
+            return Ok(Term::Not(Box::new(self.nested(Self::negation)?)));
         }
         self.comparison()
     }
 
-    fn comparison(&mut self) -> Result<Node, Fault> {
+    fn comparison(&mut self) -> Result<Term, Fault> {
         let left = self.operand()?;
         let operator = self.range.start;
-        let node = if let Some(comparison) = self.comparison_symbol() {
+        let term = if let Some(comparison) = self.comparison_symbol() {
             self.advance()?;
-            Node::Compare(comparison, Box::new(left), Box::new(self.operand()?))
+            Term::Compare(comparison, Box::new(left), Box::new(self.operand()?))
         } else if self.take_word("in")? {
             self.within(left)?
         } else if self.take_word("not")? {
             if !self.take_word("in")? {
                 return Err(self.expected("`in`"));
             }
-            Node::Not(Box::new(self.within(left)?))
+            Term::Not(Box::new(self.within(left)?))
         } else if self.take_word("contains")? {
-            Node::Call(Function::Contains, vec![left, self.operand()?])
+            Term::Call(Function::Contains, vec![left, self.operand()?])
         } else if self.take_word("matches")? {
-            Node::Matches(Box::new(left), self.pattern()?)
+            Term::Matches(Box::new(left), self.pattern()?)
         } else {
             return Ok(left);
         };
@@ -137,19 +137,19 @@ impl<'text> Parser<'text> {
             fault.help = Some("use parentheses, or `a < b && b < c`".to_owned());
             return Err(fault);
         }
-        Ok(node)
+        Ok(term)
     }
 
     /// Reads what stands right of `in`.
-    fn within(&mut self, left: Node) -> Result<Node, Fault> {
+    fn within(&mut self, left: Term) -> Result<Term, Fault> {
         let start = self.range.start;
         let list = self.operand()?;
-        if matches!(list, Node::Literal(_)) {
+        if matches!(list, Term::Literal(_)) {
             let mut fault = fault(start..self.before, "`in` needs a list");
             fault.help = Some("write `x in ['a', 'b']`".to_owned());
             return Err(fault);
         }
-        Ok(Node::Compare(Comparison::In, Box::new(left), Box::new(list)))
+        Ok(Term::Compare(Comparison::In, Box::new(left), Box::new(list)))
     }
 
     fn comparison_symbol(&self) -> Option<Comparison> {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Place, ast::Node, eval, lexer::Token, order, parser::Parser};
+use super::{Place, ast::Term, eval, lexer::Token, order, parser::Parser};
 use crate::{diagnostic::Fault, vars::Vars};
 
 /// The keys that items are put in order by: `item.priority DESC NULLS LAST, item.path`.
@@ -19,7 +19,7 @@ pub struct SortBy {
 /// One key.
 #[derive(Clone, Debug, PartialEq)]
 struct Key {
-    node: Node,
+    term: Term,
     descending: bool,
     nulls_first: bool,
 }
@@ -55,7 +55,7 @@ impl SortBy {
 
 impl Key {
     fn compare(&self, a: &Vars, b: &Vars) -> Ordering {
-        let (a, b) = (eval::value(&self.node, a), eval::value(&self.node, b));
+        let (a, b) = (eval::value(&self.term, a), eval::value(&self.term, b));
         match (a.is_null(), b.is_null()) {
             (true, true) => Ordering::Equal,
             (true, false) if self.nulls_first => Ordering::Less,
@@ -69,7 +69,7 @@ impl Key {
 }
 
 fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
-    let node = parser.expression()?;
+    let term = parser.expression()?;
     let descending = parser.take_word("desc")?;
     if !descending {
         parser.take_word("asc")?;
@@ -81,7 +81,7 @@ fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
             return Err(parser.expected("`FIRST` or `LAST`"));
         }
     }
-    Ok(Key { node, descending, nulls_first })
+    Ok(Key { term, descending, nulls_first })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The expression language, case by case.
 
+mod properties;
+
 use serde_json::json;
 
 use super::*;

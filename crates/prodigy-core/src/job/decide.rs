@@ -271,3 +271,247 @@ fn start_step(job: &Job, settings: &Settings, round: u32, index: u32) -> Decisio
     let event = Event::StepStarted { step: path, name: name.cloned().unwrap_or_default(), attempt };
     Decision { events: vec![event], actions, tick: false }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        Timestamp,
+        event::{FORMAT, JobStarted, Record, StepStatus},
+        failure::FailureKind,
+        job::End,
+    };
+
+    fn settings() -> Settings {
+        Settings {
+            step_names: vec!["one".into(), "two".into(), "three".into()],
+            elapsed_ms: 7,
+            commits: 1,
+        }
+    }
+
+    fn started(rounds: u32) -> Event {
+        Event::JobStarted(Box::new(JobStarted {
+            version: "0".into(),
+            workflow_file: "w.yml".into(),
+            workflow_hash: "h".into(),
+            workflow_name: None,
+            repository: "/r".into(),
+            target_branch: Some("main".into()),
+            base_commit: "base".into(),
+            steps: 3,
+            inputs: vec![],
+            rounds,
+            parameters: BTreeMap::new(),
+            profile: None,
+            yes: true,
+        }))
+    }
+
+    /// A journal in memory.
+    #[derive(Default)]
+    struct World {
+        job: Job,
+        journal: Vec<Record>,
+    }
+
+    impl World {
+        fn write(&mut self, event: Event) {
+            let record = Record {
+                format: FORMAT,
+                seq: self.job.seq + 1,
+                timestamp: Timestamp::UNIX_EPOCH,
+                job_id: "job".parse().unwrap(),
+                event,
+            };
+            self.job.apply(&record).unwrap();
+            self.journal.push(record);
+        }
+
+        fn tell(&mut self, input: Input) -> Decision {
+            let decision = decide(&self.job, input, &settings());
+            for event in decision.events.clone() {
+                self.write(event);
+            }
+            decision
+        }
+
+        /// Runs until the end or until the journal has `crash_at` records.
+        fn run(
+            &mut self,
+            answers: &mut impl Iterator<Item = bool>,
+            crash_at: usize,
+        ) -> Option<Ending> {
+            let mut next = Input::Tick;
+            loop {
+                let decision = self.tell(next);
+                if self.journal.len() >= crash_at {
+                    return None;
+                }
+                next = Input::Tick;
+                for action in decision.actions {
+                    next = match action {
+                        Action::CreateTree => Input::TreeReady {
+                            path: "/t".into(),
+                            branch: "b".into(),
+                            commit: "base".into(),
+                        },
+                        Action::RestoreTree(_) => continue,
+                        Action::RunStep { path, .. } => {
+                            self.answer(&path, answers.next().unwrap_or(true))
+                        }
+                        Action::Merge => Input::Merged {
+                            source: "b".into(),
+                            target: "main".into(),
+                            commit: "m".into(),
+                            commits: 1,
+                        },
+                        Action::CleanTree => Input::TreeCleaned { path: "/t".into() },
+                        Action::Finish(ending) => return Some(ending),
+                    };
+                }
+            }
+        }
+
+        fn answer(&self, path: &str, well: bool) -> Input {
+            let step = path.to_owned();
+            if !well {
+                let failure = Failure::new(FailureKind::CommandFailed, "exit code 1");
+                return Input::StepFailed { step, attempt: 1, failure, duration_ms: 1, log: None };
+            }
+            let snapshot = Snapshot {
+                head: format!("head-{}", self.job.done),
+                index: "i".into(),
+                files: "f".into(),
+            };
+            Input::StepDone(Box::new(StepCompleted {
+                step,
+                id: Some("id".into()),
+                attempt: 1,
+                status: StepStatus::Success,
+                exit_code: 0,
+                duration_ms: 1,
+                output: format!("out-{}", self.job.done),
+                agent: false,
+                captures: BTreeMap::from([(format!("v{}", self.job.done), 1.into())]),
+                inner: BTreeMap::new(),
+                snapshot: Some(snapshot),
+                log: None,
+            }))
+        }
+    }
+
+    #[test]
+    fn a_job_tells_its_story_in_order() {
+        let mut world = World::default();
+        world.write(started(1));
+        assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+        let story: Vec<String> = world
+            .journal
+            .iter()
+            .map(|record| {
+                let value = serde_json::to_value(record).unwrap();
+                let step = value["step"].as_str().unwrap_or_default();
+                format!("{} {step}", value["event_type"].as_str().unwrap()).trim().to_owned()
+            })
+            .collect();
+        insta::assert_snapshot!(story.join("\n"), @"
+        job_started
+        worktree_created
+        phase_started
+        step_started 1
+        step_completed 1
+        step_started 2
+        step_completed 2
+        step_started 3
+        step_completed 3
+        phase_completed
+        phase_started
+        worktree_merged
+        phase_completed
+        worktree_cleaned
+        job_completed
+        ");
+    }
+
+    #[test]
+    fn a_step_that_was_cut_off_starts_again_from_the_last_snapshot() {
+        let mut world = World::default();
+        world.write(started(1));
+        assert_eq!(world.run(&mut std::iter::repeat(true), 6), None, "step 2 is under way");
+        let decision = world.tell(Input::Tick);
+        let snapshot = Snapshot { head: "head-0".into(), index: "i".into(), files: "f".into() };
+        let run = Action::RunStep { path: "2".into(), round: 0, index: 1, attempt: 1 };
+        assert_eq!(decision.actions, [Action::RestoreTree(snapshot), run]);
+    }
+
+    #[test]
+    fn a_failed_step_ends_the_job_and_a_resumed_job_repeats_it() {
+        let mut world = World::default();
+        world.write(started(1));
+        let ending = world.run(&mut [true, false].into_iter(), usize::MAX);
+        assert_eq!(ending, Some(Ending::Failed));
+        assert!(matches!(&world.job.end, Some(End::Failed { step, .. }) if step == "2"));
+        world.write(Event::JobResumed { version: "0".into(), workflow: None });
+        assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+        assert_eq!(world.job.done, 3);
+    }
+
+    #[test]
+    fn the_journal_cannot_complete_a_step_that_was_not_started() {
+        let mut world = World::default();
+        world.write(started(1));
+        let Input::StepDone(step) = world.answer("1", true) else { unreachable!() };
+        let record = Record {
+            format: FORMAT,
+            seq: 2,
+            timestamp: Timestamp::UNIX_EPOCH,
+            job_id: "job".parse().unwrap(),
+            event: Event::StepCompleted(step),
+        };
+        let before = world.job.clone();
+        insta::assert_snapshot!(world.job.apply(&record).unwrap_err(), @"record 2 (step_completed) cannot follow what was recorded before it");
+        assert_eq!(world.job, before, "an error changes nothing");
+    }
+
+    proptest! {
+        /// Nothing finished is lost, and a resumed job is the job that never stopped.
+        #[test]
+        fn a_job_that_crashes_anywhere_ends_like_one_that_does_not(
+            rounds in 1_u32..3,
+            crashes in prop::collection::vec(2_usize..40, 0..6),
+            failures in prop::collection::vec(prop::bool::weighted(0.8), 0..12),
+        ) {
+            let mut calm = World::default();
+            calm.write(started(rounds));
+            prop_assert_eq!(calm.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+
+            let mut world = World::default();
+            world.write(started(rounds));
+            let mut answers = failures.into_iter();
+            for crash in crashes {
+                let at = world.journal.len() + crash;
+                if world.run(&mut answers, at) == Some(Ending::Completed) {
+                    break;
+                }
+                let mut folded = Job::default();
+                for record in &world.journal {
+                    folded.apply(record).unwrap();
+                }
+                prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
+                world.write(Event::JobResumed { version: "0".into(), workflow: None });
+            }
+            while !matches!(world.job.end, Some(End::Completed(_))) {
+                world.run(&mut std::iter::repeat(true), usize::MAX);
+            }
+            prop_assert_eq!(world.job.done, calm.job.done);
+            prop_assert_eq!(&world.job.vars, &calm.job.vars);
+            prop_assert_eq!(&world.job.snapshot, &calm.job.snapshot);
+            prop_assert_eq!(&world.job.merged, &calm.job.merged);
+        }
+    }
+}

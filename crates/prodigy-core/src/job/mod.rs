@@ -2,6 +2,8 @@
 
 mod decide;
 mod state;
+mod summary;
 
 pub use decide::{Action, Decision, Ending, Input, Settings, decide};
 pub use state::{End, Job, JobTreeState, Unexpected, set_output, set_step_result};
+pub use summary::{JobStatus, Summary};

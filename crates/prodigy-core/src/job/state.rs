@@ -7,7 +7,7 @@ use crate::{
     Timestamp,
     event::{
         CompletedStatus, Event, JobStarted, PauseReason, PhaseName, Record, Snapshot,
-        StepCompleted, StepResult, StepStatus,
+        StepCompleted, StepResult, StepStatus, is_top_level,
     },
     failure::Failure,
     vars::Vars,
@@ -176,6 +176,7 @@ impl Job {
             Event::WorktreePreserved { .. } | Event::WorktreeCleaned { .. } => self.tidy = true,
             Event::StepFailed { .. }
             | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         self.seq = expected;
@@ -225,11 +226,6 @@ impl Job {
             Some(Snapshot { head: base.clone(), index: base.clone(), files: base })
         })
     }
-}
-
-/// Returns whether a step's path names a step of the workflow itself: `3`, or `2:3` in round 2.
-fn is_top_level(step: &str) -> bool {
-    step.chars().all(|c| c.is_ascii_digit() || c == ':')
 }
 
 /// Returns the path of a top-level step, from its round and number, both from 0.

@@ -3,15 +3,29 @@
 //! serde stops at the first error and forgets positions inside flexible shapes.
 //! A workflow file gets all its errors at once, so it is read into this tree first.
 
+mod frame;
+mod inner;
+mod node;
+mod offsets;
+mod parse;
+mod place;
+mod scalar;
+mod syntax;
+
+pub use inner::inner_span;
+pub use parse::parse;
+
 use crate::diagnostic::Span;
 
 /// One value with its place in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where the value stands. For a scalar: the scalar's text, quotes included.
+    /// Where the value stands. For a scalar: the scalar's text, quotes or block header included.
     pub span: Span,
     /// What it is.
     pub value: Yaml,
+    /// The scalar as the author spelled it, where the value alone does not say: `3.10`, `0644`.
+    written: Option<Box<str>>,
 }
 
 /// What a value is.

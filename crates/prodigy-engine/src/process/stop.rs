@@ -49,8 +49,9 @@ impl Stop {
     /// Waits until there is more of a hurry than `known`, and returns how much.
     pub(super) async fn above(&self, known: Urgency) -> Urgency {
         let mut urgency = self.urgency.subscribe();
-        match urgency.wait_for(|urgency| *urgency > known).await {
-            Ok(urgency) => *urgency,
+        let reached = urgency.wait_for(|urgency| *urgency > known).await.map(|urgency| *urgency);
+        match reached {
+            Ok(urgency) => urgency,
             // We hold a sender, so the channel is not closed; if it were, nobody could ask any more.
             Err(_) => std::future::pending().await,
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 use prodigy_core::{
     checkpoint::Checkpoint,
     event::{ChangedWorkflow, Event, JobStarted},
-    ids::JobId,
+    ids::{BadName, JobId},
     job::{End, Job},
     mask::Mask,
     workflow::{Body, EnvVar, Step, Workflow},
@@ -15,10 +15,13 @@ use super::{Confirm, Error, Reporter, Run, dispatcher::Parts};
 use crate::{
     agent::Agent,
     clock,
-    git::Repo,
+    git::{Guard, Repo},
     process,
     shutdown::Shutdown,
-    store::{Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint, write_atomic},
+    store::{
+        Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
+        write_atomic,
+    },
 };
 
 /// Everything about a run that does not come from its journal.
@@ -79,6 +82,17 @@ pub struct Resumption {
     pub changed: Option<ChangedWorkflow>,
 }
 
+/// Makes an id that no other job has: the kind, the time, and four random characters.
+pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
+    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut random = [0; 4];
+    // Without random numbers the time alone has to tell jobs apart.
+    getrandom::fill(&mut random).ok();
+    let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).map_or('x', |c| char::from(*c));
+    let word: String = random.iter().map(letter).collect();
+    format!("{kind}-{}-{word}", clock::now().strftime("%Y%m%d-%H%M%S")).parse()
+}
+
 /// Begins a new job: everything it needs later is on disk before anything runs.
 pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     let Beginning { job, started, sources, text } = beginning;
@@ -136,14 +150,15 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
 
 /// Folds a journal, from its checkpoint if there is a usable one.
 fn fold(layout: &Layout, job: &JobId, opened: &Opened) -> Result<Job, Error> {
-    let usable = |checkpoint: &Checkpoint| checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq;
+    let usable = |checkpoint: &Checkpoint| {
+        checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq
+    };
     let checkpoint = load_checkpoint::<Checkpoint>(layout, job)?.filter(usable);
     let mut fold = checkpoint.map(Checkpoint::into_job).unwrap_or_default();
     for record in Reader::open(layout, job)? {
         let record = record?;
         if record.seq > fold.seq {
-            fold.apply(&record)
-                .map_err(|source| Error::Journalled { job: job.clone(), source })?;
+            fold.apply(&record).map_err(|source| Error::Journalled { job: job.clone(), source })?;
         }
     }
     Ok(fold)
@@ -155,6 +170,17 @@ pub(super) fn steps(workflow: &Workflow) -> &[Step] {
         Body::Sequential { steps } => steps,
         Body::MapReduce(_) => &[],
     }
+}
+
+/// Remembers the repository's settings as they were when the job began.
+pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
+    let path = settings.layout.state_dir(job).join("guard.json");
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        return Ok(Guard::from_json(&settings.repo, &text)?);
+    }
+    let guard = Guard::take(&settings.repo)?;
+    write_atomic(&path, guard.to_json()?.as_bytes())?;
+    Ok(guard)
 }
 
 /// Returns what keeps the secrets of a run out of what is stored.

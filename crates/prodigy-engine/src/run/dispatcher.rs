@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{Error, Settings, begin};
 use crate::{
     clock,
-    git::{Fingerprint, JobTree},
+    git::{Fingerprint, Guard, JobTree},
     step::{Supervisors, Workplace},
     store::{JobLock, Journal, save_checkpoint},
 };
@@ -34,12 +34,20 @@ pub struct Run {
     pub(super) inputs: VecDeque<Input>,
 }
 
+/// What a run hears while a step is under way.
+enum Heard {
+    Inside(Event),
+    Ended(Answer),
+}
+
 /// How a step that was started ended.
 pub(super) struct Answer {
     /// What the job is told.
     pub(super) input: Input,
     /// The worktree after it, if that is known.
     pub(super) fingerprint: Option<Fingerprint>,
+    /// What the step did to git's settings, put back already.
+    pub(super) tampering: Vec<String>,
 }
 
 /// What a run works with, besides the job itself.
@@ -57,6 +65,9 @@ pub(super) struct Parts {
     pub(super) ended: (UnboundedSender<Answer>, UnboundedReceiver<Answer>),
     pub(super) busy: bool,
     pub(super) commits: u64,
+    /// The commit up to which `commits` counts.
+    pub(super) counted: String,
+    pub(super) guard: Guard,
     checkpointed: Instant,
     _lock: JobLock,
 }
@@ -72,6 +83,7 @@ impl Parts {
         crate::store::create_dir(&logs)?;
         crate::store::create_dir(&settings.layout.state_dir(&id).join("tmp"))?;
         let mask = begin::mask(&settings.secrets);
+        let guard = begin::guard(&settings, &id)?;
         Ok(Self {
             settings,
             id,
@@ -86,6 +98,8 @@ impl Parts {
             ended: unbounded_channel(),
             busy: false,
             commits: 0,
+            counted: String::new(),
+            guard,
             checkpointed: Instant::now(),
             _lock: lock,
         })
@@ -97,16 +111,12 @@ impl Parts {
     }
 
     /// Waits until something happens inside the step that is under way, or it ends.
-    async fn wait(&mut self) -> Input {
+    async fn wait(&mut self) -> Heard {
         // What happened inside a step is written before how the step ended.
         tokio::select! {
             biased;
-            Some(event) = self.inside.1.recv() => Input::Inside(event),
-            Some(answer) = self.ended.1.recv() => {
-                self.busy = false;
-                self.fingerprint = answer.fingerprint;
-                answer.input
-            }
+            Some(event) = self.inside.1.recv() => Heard::Inside(event),
+            Some(answer) = self.ended.1.recv() => Heard::Ended(answer),
         }
     }
 
@@ -151,7 +161,10 @@ impl Run {
             let input = self.next_input().await;
             let events_only = matches!(input, Input::Inside(_));
             let settings = job::Settings {
-                step_names: begin::steps(&self.parts.settings.workflow).iter().map(step_label).collect(),
+                step_names: begin::steps(&self.parts.settings.workflow)
+                    .iter()
+                    .map(step_label)
+                    .collect(),
                 elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
                 commits: self.parts.commits,
             };
@@ -177,10 +190,24 @@ impl Run {
     async fn next_input(&mut self) -> Input {
         let input = match self.inputs.pop_front() {
             Some(input) => input,
-            None => self.parts.wait().await,
+            None => match self.parts.wait().await {
+                Heard::Inside(event) => Input::Inside(event),
+                Heard::Ended(answer) => self.answered(answer),
+            },
         };
         let stop = matches!(input, Input::Tick).then(|| self.asked_to_stop()).flatten();
         stop.unwrap_or(input)
+    }
+
+    /// Takes in how a step ended.
+    fn answered(&mut self, answer: Answer) -> Input {
+        self.parts.busy = false;
+        self.parts.fingerprint = answer.fingerprint;
+        if answer.tampering.is_empty() {
+            return answer.input;
+        }
+        self.inputs.push_front(answer.input);
+        Input::Inside(Event::GitTampering { changes: answer.tampering })
     }
 
     /// Returns the input that stops the run, if somebody asked for it.
@@ -282,6 +309,7 @@ fn awaited(event: &Event) -> bool {
         | Event::WorktreePreserved { .. }
         | Event::WorktreeCleaned { .. }
         | Event::MergeConflict { .. }
+        | Event::GitTampering { .. }
         | Event::CheckpointCreated { .. } => false,
     }
 }

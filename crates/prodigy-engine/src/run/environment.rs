@@ -103,9 +103,7 @@ fn is_name(text: &str) -> bool {
 /// Takes the quotes off a value that has them on both sides.
 fn unquoted(value: &str) -> &str {
     for quote in ['"', '\''] {
-        if let Some(inner) =
-            value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote))
-        {
+        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
             return inner;
         }
     }

@@ -29,6 +29,7 @@ struct Route {
 impl Run {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
     pub(super) fn merge(&mut self) -> Result<(), Error> {
+        self.check_settings()?;
         let input = match self.route()? {
             Err(input) => input,
             Ok(route) => match self.ask(&route)? {
@@ -49,6 +50,15 @@ impl Run {
             return Ok(Err(Input::NothingToMerge));
         };
         let repo = self.parts.settings.repo.clone();
+        let branch = tree.branch.clone();
+        if let Some(open) = &self.parts.tree
+            && open.adopt_head()?.is_none()
+        {
+            let message = format!(
+                "the worktree is on a branch that does not contain all of `{branch}`; check out what you want and resume"
+            );
+            return Ok(Err(Input::NotMerged { message, conflict: None }));
+        }
         let commits = repo.commits_between(&tree.base, &tree.branch)?;
         self.parts.commits = commits.len() as u64;
         if commits.is_empty() {
@@ -79,7 +89,9 @@ impl Run {
         let message = match self.parts.settings.confirm.merge(&question) {
             Some(true) => return Ok(None),
             Some(false) => format!("not merged, as you said; `{command}` merges it"),
-            None => format!("not merged: nobody could be asked and `-y` was not given; `{command}` merges it"),
+            None => format!(
+                "not merged: nobody could be asked and `-y` was not given; `{command}` merges it"
+            ),
         };
         Ok(Some(Input::NotMerged { message, conflict: None }))
     }
@@ -98,7 +110,9 @@ impl Run {
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
             let input = merge_steps(&workplace, &route, &phase, scope).await;
-            ended.send(Answer { input, fingerprint: None }).ok();
+            let tampering = Vec::new();
+            // The loop listens until the answer is in.
+            ended.send(Answer { input, fingerprint: None, tampering }).ok();
         }));
         Ok(())
     }
@@ -110,7 +124,7 @@ impl Run {
         let commits: Vec<_> = route
             .commits
             .iter()
-            .map(|commit| json!({ "id": commit.id, "subject": commit.subject }))
+            .map(|commit| json!({ "id": commit.commit, "subject": commit.subject }))
             .collect();
         Ok(json!({
             "worktree": worktree,
@@ -140,7 +154,7 @@ impl Route {
         let refused = |message: String| Input::NotMerged { message, conflict: None };
         Ok(match outcome {
             MergeOutcome::Merged { commit, .. } => self.merged(commit),
-            MergeOutcome::UpToDate => self.merged(self.repo.resolve(target)?),
+            MergeOutcome::UpToDate => self.merged(self.repo.commit(target)?),
             MergeOutcome::Conflict { paths } => Input::NotMerged {
                 message: format!(
                     "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
@@ -199,8 +213,8 @@ async fn merge_steps(
         }
     }
     let step = || "merge".to_owned();
-    match route.repo.contains(&route.target, &route.source) {
-        Ok(true) => match route.repo.resolve(&route.target) {
+    match route.repo.is_ancestor(&route.source, &route.target) {
+        Ok(true) => match route.repo.commit(&route.target) {
             Ok(commit) => route.merged(commit),
             Err(error) => fail(step(), worktree_error(&error.to_string()), 1),
         },
@@ -221,7 +235,8 @@ fn worktree_error(message: &str) -> Failure {
 
 /// Returns some paths for a message.
 fn shown(paths: &[String]) -> String {
-    let mut text = paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    let mut text =
+        paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
     if paths.len() > 5 {
         text += &format!(" and {} more", paths.len() - 5);
     }

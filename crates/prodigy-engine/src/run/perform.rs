@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
-    event::{PauseReason, Snapshot, StepCompleted},
+    event::{Event, PauseReason, Snapshot, StepCompleted},
     failure::{Failure, FailureKind},
     ids::JobId,
     job::{Action, Input},
@@ -17,7 +17,7 @@ use super::{
     dispatcher::{Answer, stop},
 };
 use crate::{
-    git::{self, Fingerprint, JobTree},
+    git::{self, Fingerprint, Guard, JobTree},
     step::{self, Done, Finished, Identity, Scope, Task, Workplace, millis},
 };
 
@@ -83,7 +83,13 @@ impl Run {
     }
 
     /// Starts a top-level step; how it ended comes as an input.
-    fn start_step(&mut self, path: String, round: u32, index: u32, attempt: u32) -> Result<(), Error> {
+    fn start_step(
+        &mut self,
+        path: String,
+        round: u32,
+        index: u32,
+        attempt: u32,
+    ) -> Result<(), Error> {
         if let Err(error) = check_disk(&self.parts.settings) {
             self.parts.note(&error.to_string());
             self.inputs.push_back(stop(PauseReason::DiskFull));
@@ -100,17 +106,41 @@ impl Run {
             return Ok(());
         };
         let step = step.clone();
+        self.count_commits(&tree)?;
+        let look = Look { tree, before, guard: self.parts.guard.clone() };
         let scope = Scope::new(self.vars(round));
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
             let task = TopLevel { step, path, attempt };
-            let answer = task.run(&workplace, tree, before, scope).await;
+            let answer = task.run(&workplace, look, scope).await;
             // The loop listens until the answer is in.
             ended.send(answer).ok();
         }));
         Ok(())
+    }
+
+    /// Counts the job's commits, if there may be new ones.
+    fn count_commits(&mut self, tree: &JobTree) -> Result<(), Error> {
+        let head = tree.head()?;
+        if let Some(base) = self.job.tree.as_ref().map(|tree| &tree.base)
+            && head != self.parts.counted
+        {
+            let commits = self.parts.settings.repo.commits_between(base, &head)?;
+            self.parts.commits = commits.len() as u64;
+            self.parts.counted = head;
+        }
+        Ok(())
+    }
+
+    /// Puts planted settings back before git is used, and writes that down.
+    pub(super) fn check_settings(&mut self) -> Result<(), Error> {
+        let changes = tampering(&self.parts.guard)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.append(vec![Event::GitTampering { changes }])
     }
 
     /// Returns what steps work with, made once.
@@ -215,8 +245,7 @@ impl TopLevel {
     async fn run(
         self,
         workplace: &Workplace,
-        tree: JobTree,
-        before: Fingerprint,
+        look: Look,
         mut scope: Scope,
     ) -> Answer {
         let begun = Instant::now();
@@ -224,7 +253,7 @@ impl TopLevel {
         let finished = step::run(workplace, task, &mut scope).await;
         let duration_ms = millis(begun.elapsed());
         let input = match finished {
-            Finished::GoOn(done) => return self.done(done, tree, before, scope, duration_ms).await,
+            Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
             Finished::Skipped { when } => {
                 Input::StepSkipped { step: self.path, name: step_label(&self.step), when }
             }
@@ -233,24 +262,23 @@ impl TopLevel {
             }
             Finished::Interrupted => Input::Tick,
         };
-        Answer { input, fingerprint: None }
+        Answer { input, fingerprint: None, tampering: Vec::new() }
     }
 
     /// Records what the step left behind, the worktree included.
     async fn done(
         self,
         done: Done,
-        tree: JobTree,
-        before: Fingerprint,
+        look: Look,
         mut scope: Scope,
         duration_ms: u64,
     ) -> Answer {
-        let (snapshot, fingerprint) = match changed(tree, before).await {
+        let seen = match look.after().await {
             Ok(seen) => seen,
             Err(failure) => {
                 let (step, attempt, log) = (self.path, done.attempt, done.log);
                 let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-                return Answer { input, fingerprint: None };
+                return Answer { input, fingerprint: None, tampering: Vec::new() };
             }
         };
         // The fold keeps this step's own result; what the scope holds is about the steps inside.
@@ -269,35 +297,57 @@ impl TopLevel {
             agent: done.agent,
             captures: scope.captures,
             inner: scope.inner,
-            snapshot,
+            snapshot: seen.snapshot,
             log: done.log,
         }));
-        Answer { input, fingerprint: Some(fingerprint) }
+        Answer { input, fingerprint: Some(seen.fingerprint), tampering: seen.tampering }
     }
 }
 
-/// Takes a snapshot of the worktree if anything in it changed.
-async fn changed(
+/// What is needed to see what a step did to the worktree.
+struct Look {
     tree: JobTree,
     before: Fingerprint,
-) -> Result<(Option<Snapshot>, Fingerprint), Failure> {
-    let look = move || -> Result<_, git::Error> {
-        let after = tree.fingerprint()?;
-        if after == before {
-            return Ok((None, after));
+    guard: Guard,
+}
+
+/// What a step did to the worktree.
+struct Seen {
+    snapshot: Option<Snapshot>,
+    fingerprint: Fingerprint,
+    tampering: Vec<String>,
+}
+
+impl Look {
+    /// Takes a snapshot of the worktree if anything in it changed.
+    async fn after(self) -> Result<Seen, Failure> {
+        let failed = |why: String| {
+            let message = format!("the worktree cannot be recorded: {why}");
+            Failure::new(FailureKind::WorktreeError, message)
+        };
+        match tokio::task::spawn_blocking(move || self.look()).await {
+            Ok(seen) => seen.map_err(|error| failed(error.to_string())),
+            Err(error) => Err(failed(error.to_string())),
         }
-        let snapshot = tree.snapshot()?;
-        // Taking it may refresh git's own files.
-        Ok((Some(snapshot), tree.fingerprint()?))
-    };
-    let failed = |why: String| {
-        let message = format!("the worktree cannot be recorded: {why}");
-        Failure::new(FailureKind::WorktreeError, message)
-    };
-    match tokio::task::spawn_blocking(look).await {
-        Ok(seen) => seen.map_err(|error| failed(error.to_string())),
-        Err(error) => Err(failed(error.to_string())),
     }
+
+    fn look(&self) -> Result<Seen, git::Error> {
+        let fingerprint = self.tree.fingerprint()?;
+        if fingerprint.matches(&self.before) {
+            return Ok(Seen { snapshot: None, fingerprint, tampering: Vec::new() });
+        }
+        // Settings that a step planted must be gone before git reads them for us.
+        let tampering = tampering(&self.guard)?;
+        let snapshot = Some(self.tree.snapshot()?);
+        // Taking it may refresh git's own files.
+        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()?, tampering })
+    }
+}
+
+/// Puts back what was changed in the repository's settings, and says what that was.
+pub(super) fn tampering(guard: &Guard) -> Result<Vec<String>, git::Error> {
+    let found = guard.check()?;
+    Ok(found.into_iter().map(|one| format!("{}: {}", one.path.display(), one.what)).collect())
 }
 
 /// Returns the branch that a job works on.

@@ -244,8 +244,8 @@ impl File<'_> {
             FileFormat::Json => {
                 let value: serde_json::Value = serde_json::from_str(&text)
                     .map_err(|error| bad(format!("the content is not JSON: {error}")))?;
-                let mut pretty = serde_json::to_string_pretty(&value)
-                    .map_err(|error| bad(error.to_string()))?;
+                let mut pretty =
+                    serde_json::to_string_pretty(&value).map_err(|error| bad(error.to_string()))?;
                 pretty.push('\n');
                 Ok(pretty)
             }

@@ -220,12 +220,7 @@ async fn settle(
 }
 
 /// Runs what the workflow wants done after success.
-async fn succeed(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
-    done: Done,
-) -> Finished {
+async fn succeed(workplace: &Workplace, task: Task<'_>, scope: &mut Scope, done: Done) -> Finished {
     scope.finished(task.step.id.as_deref(), done.agent, &done.result());
     let chosen = task.step.on_exit_code.get(&0).into_iter().flatten();
     let steps = chosen.chain(&task.step.on_success);

@@ -120,7 +120,13 @@ async fn mend(
                 (failure, output) = (again, printed);
                 if tries_left == 0 {
                     // The handler runs before each new try, and there is none.
-                    return verdict(workplace, task, on_failure, handled, (failure, output, attempt));
+                    return verdict(
+                        workplace,
+                        task,
+                        on_failure,
+                        handled,
+                        (failure, output, attempt),
+                    );
                 }
             }
         }
@@ -181,7 +187,8 @@ fn verdict(
     if stops {
         let mut failure = failure;
         if let (true, Some(handler)) = (fatal, handler_failed) {
-            failure.message = format!("{} (its handler failed: {})", failure.message, handler.message);
+            failure.message =
+                format!("{} (its handler failed: {})", failure.message, handler.message);
         }
         return Handled::Stop { failure, output, attempt };
     }

@@ -45,8 +45,10 @@ pub(super) async fn satisfied(
             if !validate.fail_workflow {
                 return Ok(());
             }
-            let message =
-                format!("validation found {percentage} % done, and {} % is wanted", validate.threshold);
+            let message = format!(
+                "validation found {percentage} % done, and {} % is wanted",
+                validate.threshold
+            );
             return Err(output.failure(FailureKind::ValidationFailed, message));
         }
         let prefix = format!("{}.on_incomplete.{attempt}", task.path);

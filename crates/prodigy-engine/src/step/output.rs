@@ -99,7 +99,12 @@ impl Output {
     }
 
     /// Reads what was printed, from memory if it is all there, else from the log.
-    fn read(&self, workplace: &Workplace, printed: &Printed, stderr: bool) -> Result<String, String> {
+    fn read(
+        &self,
+        workplace: &Workplace,
+        printed: &Printed,
+        stderr: bool,
+    ) -> Result<String, String> {
         if printed.total == printed.head.len() as u64 {
             return Ok(String::from_utf8_lossy(&printed.head).into_owned());
         }
@@ -141,7 +146,12 @@ impl Output {
         let stderr = text(&self.stderr);
         let source = if stderr.trim().is_empty() { self.shown() } else { stderr };
         let lines: Vec<&str> = source.lines().collect();
-        lines.iter().skip(lines.len().saturating_sub(TAIL_LINES)).copied().collect::<Vec<_>>().join("\n")
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(TAIL_LINES))
+            .copied()
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Makes a failure of this output.

@@ -12,7 +12,6 @@ use prodigy_core::{
     event::Event,
     failure::{Failure, FailureKind},
     ids::JobId,
-    mask::Mask,
     vars::Vars,
     workflow::EnvVar,
 };
@@ -46,8 +45,6 @@ pub struct Workplace {
     pub env: Vec<EnvVar>,
     /// Secrets, by variable name.
     pub secrets: Vec<(String, String)>,
-    /// Keeps the secrets out of what is stored.
-    pub mask: Mask,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
     /// Where output is logged.

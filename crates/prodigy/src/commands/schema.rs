@@ -1,18 +1,29 @@
 //! `prodigy schema`.
 
+use prodigy_core::workflow::grammar;
+
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
-/// TODO
+/// Print the JSON Schema of a file format
+///
+/// The schema is made from the same tables that prodigy reads the file with.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum SchemaCommand {
-    /// TODO
-    Todo,
+    /// Workflow files
+    ///
+    /// Editors use it to complete and check keys, e.g. with the line
+    /// `# yaml-language-server: $schema=workflow.schema.json` in a workflow.
+    Workflow,
 }
 
 pub(super) fn run(
     _args: &Args,
-    _command: &SchemaCommand,
-    _out: &mut Output,
+    command: &SchemaCommand,
+    out: &mut Output,
 ) -> Result<Exit, CliError> {
-    Err(CliError::new(Exit::Failure, "unfinished"))
+    let schema = match command {
+        SchemaCommand::Workflow => grammar::json_schema(),
+    };
+    out.line(format_args!("{schema:#}"))?;
+    Ok(Exit::Success)
 }

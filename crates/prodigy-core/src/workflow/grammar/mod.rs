@@ -3,6 +3,28 @@
 //! One table says which keys exist, what they look like and what they mean. The
 //! checker, the JSON Schema and the reference page are all made from it.
 
+mod check;
+mod file;
+mod fit;
+mod handlers;
+mod policy;
+mod reference;
+mod schema;
+mod settings;
 mod shape;
+mod step;
+mod suggest;
+mod words;
 
-pub use shape::{Key, Record, Shape};
+pub use check::{check, check_record};
+pub use file::{
+    CAPTURE_OUTPUT, INPUT, MAP, MAPREDUCE, MERGE, REDUCE, RESULT, SETUP, WORKFLOW, WORKTREE,
+};
+pub use handlers::{HANDLER, ON_INCOMPLETE, VALIDATE};
+pub use policy::{BACKOFF, BUDGET, CIRCUIT_BREAKER, ERROR_POLICY, QUOTA, RETRY, RETRY_CONFIG};
+pub use reference::reference_markdown;
+pub use schema::json_schema;
+pub use settings::{AGENT, PARAMETER, SECRET, TEMPLATE};
+pub use shape::{Choice, KeyShape, Names, RecordShape, Shape, TaggedShape};
+pub use step::{AGENT_CALL, CAPTURE, FOREACH, HANDLER_STEP, STEP, WRITE_FILE};
+pub use suggest::did_you_mean;

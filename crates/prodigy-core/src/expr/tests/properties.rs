@@ -6,27 +6,30 @@ use proptest::prelude::*;
 use regex::Regex;
 use serde_json::json;
 
-use super::{
-    ast::{Comparison, Function, Pattern},
-    tests::example,
-    *,
+use super::example;
+use crate::{
+    expr::{
+        Expr, Place, SortBy, Value, VarPath,
+        ast::{Comparison, Function, Pattern, Term},
+        order,
+    },
+    vars::{Segment, Vars},
 };
-use crate::vars::Segment;
 
 /// Writes a tree so that reading it gives the same tree.
-fn print(node: &Node) -> String {
+fn print(term: &Term) -> String {
     let list =
-        |nodes: &[Node], between: &str| nodes.iter().map(print).collect::<Vec<_>>().join(between);
-    match node {
-        Node::Literal(Value::String(text)) => quoted(text),
-        Node::Literal(value) => value.to_string(),
-        Node::Variable(path, None) => path_text(path),
-        Node::Variable(path, Some(default)) => format!("${{{path}:-{default}}}"),
-        Node::List(nodes) => format!("[{}]", list(nodes, ", ")),
-        Node::Not(node) => format!("!({})", print(node)),
-        Node::All(nodes) => format!("({})", list(nodes, " && ")),
-        Node::Any(nodes) => format!("({})", list(nodes, " || ")),
-        Node::Compare(comparison, a, b) => {
+        |terms: &[Term], between: &str| terms.iter().map(print).collect::<Vec<_>>().join(between);
+    match term {
+        Term::Literal(Value::String(text)) => quoted(text),
+        Term::Literal(value) => value.to_string(),
+        Term::Variable(path, None) => path_text(path),
+        Term::Variable(path, Some(default)) => format!("${{{path}:-{default}}}"),
+        Term::List(terms) => format!("[{}]", list(terms, ", ")),
+        Term::Not(term) => format!("!({})", print(term)),
+        Term::All(terms) => format!("({})", list(terms, " && ")),
+        Term::Any(terms) => format!("({})", list(terms, " || ")),
+        Term::Compare(comparison, a, b) => {
             let symbol = match comparison {
                 Comparison::Equal => "==",
                 Comparison::NotEqual => "!=",
@@ -38,14 +41,14 @@ fn print(node: &Node) -> String {
             };
             format!("({} {symbol} {})", print(a), print(b))
         }
-        Node::Matches(node, pattern) => {
-            format!("matches({}, {})", print(node), quoted(pattern.0.as_str()))
+        Term::Matches(term, pattern) => {
+            format!("matches({}, {})", print(term), quoted(pattern.0.as_str()))
         }
-        Node::Call(function, nodes) => {
+        Term::Call(function, terms) => {
             let (name, ..) = Function::ALL.iter().find(|(_, known, _)| known == function).unwrap();
-            format!("{name}({})", list(nodes, ", "))
+            format!("{name}({})", list(terms, ", "))
         }
-        Node::Exists(path) => format!("exists({})", path_text(path)),
+        Term::Exists(path) => format!("exists({})", path_text(path)),
     }
 }
 
@@ -69,17 +72,17 @@ fn paths() -> impl Strategy<Value = VarPath> {
         .prop_map(|(root, rest)| VarPath { root, rest })
 }
 
-fn trees() -> impl Strategy<Value = Node> {
+fn trees() -> impl Strategy<Value = Term> {
     let leaf = prop_oneof![
-        any::<bool>().prop_map(|value| Node::Literal(value.into())),
-        any::<i64>().prop_map(|value| Node::Literal(value.into())),
-        (-1e6..1e6_f64).prop_map(|value| Node::Literal(value.into())),
-        "\\PC{0,6}|\\$\\{x\\}|\\$\\$\\{".prop_map(|text| Node::Literal(text.into())),
-        Just(Node::Literal(Value::Null)),
-        paths().prop_map(|path| Node::Variable(path, None)),
-        paths().prop_map(Node::Exists),
+        any::<bool>().prop_map(|value| Term::Literal(value.into())),
+        any::<i64>().prop_map(|value| Term::Literal(value.into())),
+        (-1e6..1e6_f64).prop_map(|value| Term::Literal(value.into())),
+        "\\PC{0,6}|\\$\\{x\\}|\\$\\$\\{".prop_map(|text| Term::Literal(text.into())),
+        Just(Term::Literal(Value::Null)),
+        paths().prop_map(|path| Term::Variable(path, None)),
+        paths().prop_map(Term::Exists),
         "[a-z ]{0,5}".prop_map(|text| {
-            Node::Variable(VarPath { root: "y".to_owned(), rest: vec![] }, Some(text))
+            Term::Variable(VarPath { root: "y".to_owned(), rest: vec![] }, Some(text))
         }),
     ];
     let comparison = prop_oneof![
@@ -94,21 +97,21 @@ fn trees() -> impl Strategy<Value = Node> {
         let several = prop::collection::vec(inner.clone(), 2..4);
         let boxed = inner.clone().prop_map(Box::new);
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Node::List),
-            boxed.clone().prop_map(Node::Not),
-            several.clone().prop_map(Node::All),
-            several.prop_map(Node::Any),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Term::List),
+            boxed.clone().prop_map(Term::Not),
+            several.clone().prop_map(Term::All),
+            several.prop_map(Term::Any),
             (comparison.clone(), boxed.clone(), boxed.clone())
-                .prop_map(|(comparison, a, b)| Node::Compare(comparison, a, b)),
+                .prop_map(|(comparison, a, b)| Term::Compare(comparison, a, b)),
             (boxed.clone(), prop::collection::vec(inner.clone(), 0..3)).prop_map(|(a, list)| {
-                Node::Compare(Comparison::In, a, Box::new(Node::List(list)))
+                Term::Compare(Comparison::In, a, Box::new(Term::List(list)))
             }),
-            (boxed, "[a-z.*]{0,5}").prop_filter_map("a pattern", |(node, pattern)| {
-                Some(Node::Matches(node, Pattern(Regex::new(&pattern).ok()?)))
+            (boxed, "[a-z.*]{0,5}").prop_filter_map("a pattern", |(term, pattern)| {
+                Some(Term::Matches(term, Pattern(Regex::new(&pattern).ok()?)))
             }),
             (0..Function::ALL.len(), inner.clone(), inner).prop_map(|(n, a, b)| {
                 let (_, function, count) = Function::ALL[n];
-                Node::Call(function, [a, b].into_iter().take(count).collect())
+                Term::Call(function, [a, b].into_iter().take(count).collect())
             }),
         ]
     })
@@ -166,10 +169,10 @@ proptest! {
         for place in [Place::When, Place::Item] {
             match Expr::parse(&source, place) {
                 Ok(expr) => {
-                    let printed = print(&expr.node);
+                    let printed = print(&expr.term);
                     let again = Expr::parse(&printed, Place::When)
                         .map_err(|fault| TestCaseError::fail(format!("{printed}: {fault:?}")))?;
-                    prop_assert_eq!(again.node, expr.node);
+                    prop_assert_eq!(again.term, expr.term);
                 }
                 Err(fault) => prop_assert!(source.get(fault.range.clone()).is_some(), "{fault:?}"),
             }
@@ -182,7 +185,7 @@ proptest! {
         let source = print(&tree);
         let expr = Expr::parse(&source, Place::When)
             .map_err(|fault| TestCaseError::fail(format!("{source}: {fault:?}")))?;
-        prop_assert_eq!(expr.node, tree);
+        prop_assert_eq!(expr.term, tree);
     }
 
     #[test]

@@ -1,0 +1,198 @@
+//! The tables as a page for people.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{
+    file::{MAPREDUCE, WORKFLOW},
+    shape::{Names, RecordShape, Shape},
+    words::expected,
+};
+
+/// Returns the reference page of workflow keys, in Markdown.
+pub fn reference_markdown() -> String {
+    let mut page = "# Workflow keys\n\n\
+        A workflow file is a list of [steps](#step), a mapping with `steps` (a\n\
+        [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
+        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n"
+        .to_owned();
+    let mut done = BTreeSet::new();
+    let mut waiting = VecDeque::from([&WORKFLOW, &MAPREDUCE]);
+    while let Some(record) = waiting.pop_front() {
+        if done.insert(record.name) {
+            page.push_str(&section(record));
+            for key in record.keys() {
+                collect(&key.shape, &mut waiting);
+            }
+        }
+    }
+    page
+}
+
+fn section(record: &'static RecordShape) -> String {
+    let mut section = format!("\n## {}\n\n{}\n", record.name, record.doc);
+    if let Some(choice) = record.choice {
+        let alternatives: Vec<String> = choice
+            .alternatives
+            .iter()
+            .map(|names| {
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ")
+            })
+            .collect();
+        let count = if choice.required { "Exactly one of" } else { "At most one of" };
+        let count = if alternatives.len() == 1 { "At least one of" } else { count };
+        section.extend([count, ": ", &alternatives.join("; "), ".\n"]);
+    }
+    section.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+    for key in record.keys() {
+        let names: Vec<String> =
+            std::iter::once(&key.name).chain(key.aliases).map(|name| format!("`{name}`")).collect();
+        let default = if key.required { "required" } else { key.default };
+        let mut meaning = key.doc.to_owned();
+        if !key.beside.is_empty() {
+            let names: Vec<String> = key.beside.iter().map(|name| format!("`{name}`")).collect();
+            meaning = format!("{meaning} Only beside {}.", names.join(", "));
+        }
+        if let Some(instead) = key.deprecated {
+            meaning = format!("{meaning} *Deprecated*: {instead}.");
+        }
+        let cells = [names.join(", "), shape(&key.shape), default.to_owned(), meaning];
+        let row = cells.map(|cell| cell.replace('|', "\\|")).join(" | ");
+        section.extend(["| ", &row, " |\n"]);
+    }
+    section
+}
+
+/// Returns a shape with links to the records in it.
+fn shape(value: &Shape) -> String {
+    match value {
+        Shape::Record(record) => format!("[{0}](#{0})", record.name),
+        Shape::Tagged(tagged) => {
+            let each: Vec<String> = tagged
+                .variants
+                .iter()
+                .map(|(_, record)| format!("[{0}](#{0})", record.name))
+                .collect();
+            each.join(" or ")
+        }
+        Shape::List(element) | Shape::NonEmptyList(element) => {
+            format!("list of {}", shape(element))
+        }
+        Shape::Table { names, value } => {
+            let name = match names {
+                Names::Free | Names::Variable | Names::Environment => "name",
+                Names::ExitCode => "exit code",
+            };
+            format!("{name} → {}", shape(value))
+        }
+        Shape::OneOf(shapes) => shapes.iter().map(shape).collect::<Vec<_>>().join(", or "),
+        Shape::Template => "text with `${…}`".to_owned(),
+        Shape::Script => "command with `${…}`".to_owned(),
+        Shape::Bool
+        | Shape::Text
+        | Shape::Expression
+        | Shape::Integer { .. }
+        | Shape::Number { .. }
+        | Shape::Duration
+        | Shape::Word(_)
+        | Shape::WordOr { .. }
+        | Shape::Any => expected(value),
+    }
+}
+
+fn collect(shape: &Shape, waiting: &mut VecDeque<&'static RecordShape>) {
+    match shape {
+        Shape::Record(record) => waiting.push_back(record),
+        Shape::Tagged(tagged) => waiting.extend(tagged.variants.iter().map(|(_, record)| *record)),
+        Shape::List(value) | Shape::NonEmptyList(value) | Shape::Table { value, .. } => {
+            collect(value, waiting);
+        }
+        Shape::OneOf(shapes) => shapes.iter().for_each(|shape| collect(shape, waiting)),
+        Shape::Bool
+        | Shape::Text
+        | Shape::Template
+        | Shape::Script
+        | Shape::Expression
+        | Shape::Integer { .. }
+        | Shape::Number { .. }
+        | Shape::Duration
+        | Shape::Word(_)
+        | Shape::WordOr { .. }
+        | Shape::Any => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::grammar::json_schema;
+
+    #[test]
+    fn the_page_has_every_record_of_the_schema() {
+        let page = reference_markdown();
+        let sections: BTreeSet<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        let schema = json_schema();
+        let records: BTreeSet<&str> =
+            schema["definitions"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(sections, records);
+        assert_eq!(page.matches("\n## ").count(), records.len(), "a name is used for two records");
+    }
+
+    #[test]
+    fn a_section_lists_every_key() {
+        insta::assert_snapshot!(section(&MAPREDUCE), @"
+
+        ## mapreduce
+
+        Steps that run for many items at once, with a setup before and a reduce after.
+
+        | key | value | default | meaning |
+        |---|---|---|---|
+        | `mode` | `sequential` or `mapreduce` | required | The kind of workflow. |
+        | `setup` | list of [step](#step), or [setup](#setup) |  | Runs once, first. |
+        | `map` | [map](#map) | required | Runs for each item. |
+        | `reduce` | list of [step](#step), or [reduce](#reduce) |  | Runs once, when every item is final. |
+        | `merge` | list of [step](#step), or [merge](#merge) |  | The steps that merge the result, instead of plain git. |
+        | `error_policy` | [error_policy](#error_policy) |  | What to do when items fail. |
+        | `on_item_failure` | `dlq`, `retry`, `skip`, `stop` or `custom:NAME` | `dlq` | What becomes of an item whose attempts are used up. |
+        | `continue_on_failure` | `true` or `false` | `true` | Goes on with other items after a failure. |
+        | `max_failures` | a whole number from 1 | no limit | Stops the job at this many failed items. |
+        | `failure_threshold` | a number from 0 to 1 | no limit | Stops the job at this share of failed items. |
+        | `error_collection` | `aggregate`, `immediate`, `batched` or `batched:N`, or [error_collection](#error_collection) | `aggregate` | When failures are reported: at the end, as they happen, or some at a time. |
+        | `circuit_breaker` | [circuit_breaker](#circuit_breaker) |  | Holds items back while everything fails. |
+        | `retry_config` | [retry_config](#retry_config) |  | How items are tried again before they count as failed. |
+        | `name` | text | the file's name | What the workflow is called. |
+        | `env` | name → text with `${…}` |  | Sets environment variables for every step. |
+        | `env_files` | text, or list of text |  | Files with more environment variables, relative to this file. |
+        | `secrets` | name → [secret](#secret) |  | Values that are never shown: in no log, event or report. |
+        | `profiles` | name → name → text with `${…}` |  | Sets of environment variables chosen with `--profile`. |
+        | `parameters` | name → [parameter](#parameter) |  | Values set with `--param`, used as `${params.NAME}`. |
+        | `agents` | name → [command_agent](#command_agent) or [simulated_agent](#simulated_agent) |  | The agents that steps may name. |
+        | `budget` | [budget](#budget) |  | Limits what the job may cost. |
+        | `quota` | [quota](#quota) |  | What to do at the usage limit of an agent. |
+        | `extends` | text |  | A workflow file whose keys this one changes, relative to this file. |
+        | `imports` | list of text |  | Files whose keys are added, relative to this file. |
+        | `template` | [template](#template) |  | Makes this workflow from a template. |
+        ");
+        insta::assert_snapshot!(section(&crate::workflow::grammar::HANDLER), @"
+
+        ## on_failure
+
+        What to do when a step fails.
+        At most one of: `shell` and `claude`; `commands`.
+
+        | key | value | default | meaning |
+        |---|---|---|---|
+        | `shell` | command with `${…}` |  | A shell command to run. |
+        | `claude` | text with `${…}` |  | A prompt for `claude`; it runs after `shell`. |
+        | `commands` | list of [handler_step](#handler_step) |  | The steps to run. |
+        | `max_attempts`, `max_retries` | a whole number from 1 | 1 | How often the original step is tried in all; the handler runs before each new try. |
+        | `fail_workflow` | `true` or `false` | `false` | Fails the phase if the step stays failed. |
+        | `strategy` | `recovery`, `fallback`, `cleanup` or `custom` | `recovery` | What the handler is for; with `fallback` its success is the step's success. |
+        | `timeout` | a duration such as `30s`, or seconds | no limit | The longest the handler may take. |
+        | `handler_failure_fatal` | `true` or `false` | `false` | Fails the phase if the handler fails. |
+        | `capture` | name → text |  | Makes variables of the handler's combined output. |
+        | `retry_original` | `true` or `false` |  | No longer needed. *Deprecated*: set `max_attempts` above 1: that tries the original again. |
+        ");
+    }
+}

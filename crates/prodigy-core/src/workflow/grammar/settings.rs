@@ -1,0 +1,211 @@
+//! What stands at the top of a file: environment, secrets, parameters, agents.
+
+use super::policy::{BUDGET, QUOTA};
+use super::shape::{Choice, KeyShape, LARGEST, Names, RecordShape, Shape, TaggedShape};
+
+/// How captured output can be read.
+pub(super) const FORMATS: &[&str] = &["string", "number", "json", "lines", "boolean"];
+
+/// Environment variables.
+pub(super) const ENVIRONMENT: Shape =
+    Shape::Table { names: Names::Environment, value: &Shape::Template };
+
+/// A list of texts.
+pub(super) const TEXTS: Shape = Shape::List(&Shape::Text);
+
+/// The keys that both kinds of workflow have.
+pub(super) static SETTINGS: &[KeyShape] = &[
+    KeyShape::new("name", Shape::Text, "What the workflow is called.").or("the file's name"),
+    KeyShape::new("env", ENVIRONMENT, "Sets environment variables for every step."),
+    KeyShape::new(
+        "env_files",
+        Shape::OneOf(&[Shape::Text, TEXTS]),
+        "Files with more environment variables, relative to this file.",
+    ),
+    KeyShape::new(
+        "secrets",
+        Shape::Table { names: Names::Environment, value: &Shape::Record(&SECRET) },
+        "Values that are never shown: in no log, event or report.",
+    ),
+    KeyShape::new(
+        "profiles",
+        Shape::Table { names: Names::Free, value: &ENVIRONMENT },
+        "Sets of environment variables chosen with `--profile`.",
+    ),
+    KeyShape::new(
+        "parameters",
+        Shape::Table { names: Names::Variable, value: &Shape::Record(&PARAMETER) },
+        "Values set with `--param`, used as `${params.NAME}`.",
+    ),
+    KeyShape::new(
+        "agents",
+        Shape::Table { names: Names::Free, value: &Shape::Tagged(&AGENT) },
+        "The agents that steps may name.",
+    ),
+    KeyShape::new("budget", Shape::Record(&BUDGET), "Limits what the job may cost."),
+    KeyShape::new("quota", Shape::Record(&QUOTA), "What to do at the usage limit of an agent."),
+    KeyShape::new(
+        "extends",
+        Shape::Text,
+        "A workflow file whose keys this one changes, relative to this file.",
+    ),
+    KeyShape::new("imports", TEXTS, "Files whose keys are added, relative to this file."),
+    KeyShape::new("template", Shape::Record(&TEMPLATE), "Makes this workflow from a template."),
+];
+
+/// A value that is never shown.
+pub static SECRET: RecordShape = RecordShape {
+    name: "secret",
+    title: "a secret",
+    doc: "Where a value that is never shown comes from.",
+    groups: &[&[
+        KeyShape::new("env", Shape::Text, "An environment variable of prodigy itself."),
+        KeyShape::new("file", Shape::Text, "A file, relative to the workflow file."),
+        KeyShape::new("command", Shape::Text, "A command that prints it."),
+    ]],
+    choice: Some(Choice {
+        what: "source",
+        alternatives: &[&["env"], &["file"], &["command"]],
+        required: true,
+    }),
+    rule: None,
+};
+
+/// A value that the person who runs the workflow chooses.
+pub static PARAMETER: RecordShape = RecordShape {
+    name: "parameter",
+    title: "a parameter",
+    doc: "A value that the person who runs the workflow chooses.",
+    groups: &[&[
+        KeyShape::new(
+            "type",
+            Shape::Word(&["string", "number", "boolean", "array", "object"]),
+            "What it must be.",
+        )
+        .or("`string`"),
+        KeyShape::new("default", Shape::Any, "Used when it is not given."),
+        KeyShape::new("required", Shape::Bool, "Says that it must be given.").or("`false`"),
+        KeyShape::new("enum", Shape::NonEmptyList(&Shape::Any), "The only values allowed.")
+            .or("any"),
+        KeyShape::new("description", Shape::Text, "Says what it is for."),
+    ]],
+    choice: None,
+    rule: None,
+};
+
+/// A template and its values.
+pub static TEMPLATE: RecordShape = RecordShape {
+    name: "template",
+    title: "`template`",
+    doc: "A template that the workflow is made from.",
+    groups: &[&[
+        KeyShape::new("source", Shape::Text, "The file of the template, relative to this file.")
+            .require(),
+        KeyShape::new(
+            "with",
+            Shape::Table { names: Names::Variable, value: &Shape::Any },
+            "The parameters of the template.",
+        ),
+    ]],
+    choice: None,
+    rule: None,
+};
+
+/// How an agent is run.
+pub static AGENT: TaggedShape = TaggedShape {
+    name: "agent",
+    tag: "type",
+    variants: &[("command", &COMMAND_AGENT), ("simulated", &SIMULATED_AGENT)],
+};
+
+static COMMAND_AGENT: RecordShape = RecordShape {
+    name: "command_agent",
+    title: "an agent of type `command`",
+    doc: "An agent that is any program.",
+    groups: &[&[
+        KeyShape::new("type", Shape::Word(&["command"]), "The kind of agent.").require(),
+        KeyShape::new(
+            "command",
+            Shape::NonEmptyList(&Shape::Text),
+            "The program and its arguments.",
+        )
+        .require(),
+        KeyShape::new("prompt", Shape::Word(&["stdin", "argument"]), "How the prompt reaches it.")
+            .or("`stdin`"),
+    ]],
+    choice: None,
+    rule: None,
+};
+
+static SIMULATED_AGENT: RecordShape = RecordShape {
+    name: "simulated_agent",
+    title: "an agent of type `simulated`",
+    doc: "The agent that is built in: scripted answers, no tokens, no network.",
+    groups: &[&[
+        KeyShape::new("type", Shape::Word(&["simulated"]), "The kind of agent.").require(),
+        KeyShape::new("seed", Shape::Integer { min: 0, max: i64::MAX }, "Fixes what is random.")
+            .or("0"),
+        KeyShape::new(
+            "rules",
+            Shape::List(&Shape::Record(&SIMULATED_RULE)),
+            "What it answers: the first rule that matches the prompt.",
+        ),
+    ]],
+    choice: None,
+    rule: None,
+};
+
+static SIMULATED_RULE: RecordShape = RecordShape {
+    name: "simulated_rule",
+    title: "a rule",
+    doc: "What the simulated agent does for some prompts.",
+    groups: &[&[
+        KeyShape::new("prompt", Shape::Text, "A regular expression on the prompt.")
+            .or("every prompt"),
+        KeyShape::new("answer", Shape::Text, "What it prints.").or("nothing"),
+        KeyShape::new("delay", Shape::Duration, "How long it takes.").or("0"),
+        KeyShape::new(
+            "edits",
+            Shape::List(&Shape::Record(&SIMULATED_EDIT)),
+            "The files it writes.",
+        ),
+        KeyShape::new("commit", Shape::Text, "The message of the commit it makes of everything.")
+            .or("no commit"),
+        KeyShape::new(
+            "cost_usd",
+            Shape::Number { min: 0.0, max: f64::MAX },
+            "What it says it cost.",
+        )
+        .or("0"),
+        KeyShape::new(
+            "fault",
+            Shape::Word(&["crash", "hang", "lie", "error", "permission_denied"]),
+            "What goes wrong.",
+        )
+        .or("nothing"),
+        KeyShape::new("probability", Shape::Number { min: 0.0, max: 1.0 }, "How likely that is.")
+            .or("1"),
+        KeyShape::new(
+            "times",
+            Shape::Integer { min: 0, max: LARGEST },
+            "How often it may go wrong for one prompt of one job.",
+        )
+        .or("no limit"),
+    ]],
+    choice: None,
+    rule: None,
+};
+
+static SIMULATED_EDIT: RecordShape = RecordShape {
+    name: "simulated_edit",
+    title: "an edit",
+    doc: "A file that the simulated agent writes.",
+    groups: &[&[
+        KeyShape::new("path", Shape::Text, "The file, relative to the worktree.").require(),
+        KeyShape::new("content", Shape::Text, "The text; `{prompt}` stands for the prompt.")
+            .or("nothing"),
+        KeyShape::new("append", Shape::Bool, "Appends instead of replacing.").or("`false`"),
+    ]],
+    choice: None,
+    rule: None,
+};
