@@ -218,7 +218,12 @@ impl Run {
 
     /// Removes the worktree, unless it holds something that is nowhere else.
     fn clean_tree(&mut self) -> Result<(), Error> {
-        let tree = self.tree()?;
+        let tree = match self.tree() {
+            Ok(tree) => tree,
+            // The branch goes last: an earlier run was cut off when only the trash was left.
+            Err(Error::Git(git::Error::NoSuchBranch { .. })) => return self.finish_cleaning(),
+            Err(error) => return Err(error),
+        };
         let path = tree.path().to_string_lossy().into_owned();
         let left = tree.has_uncommitted()?;
         if left.is_empty() {
@@ -229,6 +234,15 @@ impl Run {
             let reason = format!("{} files are not committed", left.len());
             self.inputs.push_back(Input::TreeKept { path, reason });
         }
+        Ok(())
+    }
+
+    /// Removes what is left of a worktree whose branch is gone already.
+    fn finish_cleaning(&mut self) -> Result<(), Error> {
+        let path = self.parts.settings.layout.worktrees_dir(&self.parts.id).join("job");
+        self.parts.settings.repo.remove_job_worktree(&path, &branch(&self.parts.id), false)?;
+        let path = path.to_string_lossy().into_owned();
+        self.inputs.push_back(Input::TreeCleaned { path });
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 mod completions;
 mod config;
+mod crash;
 mod events;
 mod fixture;
 mod init;
