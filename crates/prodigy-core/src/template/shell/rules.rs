@@ -9,7 +9,7 @@ use super::{
     found::{Check, Found, Refusal},
     options::{Kind, Takes},
     special,
-    tools::{EVALUATORS, INTERPRETERS, Interpreter, Operand, PREFIXES, Prefix},
+    tools::{EVALUATORS, INTERPRETERS, Interpreter, Operand, PREFIXES, Prefix, RUNNERS},
     word::Word,
 };
 
@@ -20,7 +20,7 @@ pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
     let assignments = words.iter().take_while(|word| word.equals.is_some()).count();
     let (before, words) = words.split_at(assignments.min(words.len()));
     for word in before {
-        found.forbid_words(word.range.clone(), IN_ASSIGNMENT);
+        found.forbid_words(&word, IN_ASSIGNMENT);
         let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
         let equals = word.equals.unwrap_or(word.range.end);
         found.refuse(word.range.start..equals, AS_VARIABLE);
@@ -66,10 +66,8 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
     if let Some(interpreter) = interpreter(name) {
         return interpreted(found, name, interpreter, arguments);
     }
-    special::command(found, name, arguments).unwrap_or_else(|| {
-        nested_interpreters(found, arguments);
-        false
-    })
+    special::command(found, name, arguments)
+        .unwrap_or_else(|| nested_interpreter(found, name, arguments))
 }
 
 /// Finds an interpreter; `python3.12` is `python`.
@@ -93,10 +91,10 @@ fn unknown_program(found: &mut Found, arguments: &[Word]) {
 
 /// Finds `sh -c` and its like among the arguments of another program, such as
 /// a container runner.
-fn nested_interpreters(found: &mut Found, arguments: &[Word]) {
+fn nested_interpreter(found: &mut Found, name: &str, arguments: &[Word]) -> bool {
     for (number, word) in arguments.iter().enumerate() {
-        let Some(name) = word.program() else { continue };
-        let Some(known) = interpreter(name).filter(|known| known.operand == Operand::File) else {
+        let Some(nested) = word.program() else { continue };
+        let Some(known) = interpreter(nested).filter(|known| known.operand == Operand::File) else {
             continue;
         };
         let rest = arguments.get(number + 1..).unwrap_or_default();
@@ -106,11 +104,12 @@ fn nested_interpreters(found: &mut Found, arguments: &[Word]) {
                 Kind::Next(Takes::Code) | Kind::Attached(Takes::Code)
             )
         };
-        if rest.iter().take_while(|word| word.text.starts_with('-')).any(is_code) {
-            interpreted(found, name, known, rest);
-            return;
+        let is_runner = RUNNERS.contains(&name);
+        if is_runner || rest.iter().take_while(|word| word.text.starts_with('-')).any(is_code) {
+            return interpreted(found, nested, known, rest) && is_runner;
         }
     }
+    false
 }
 
 /// Checks the arguments of a program that reads program text.
@@ -134,7 +133,9 @@ fn interpreted(found: &mut Found, name: &str, known: &Interpreter, arguments: &[
                 if word.is_unknown_option() {
                     found.refuse(word.range.clone(), AS_OPTION);
                 }
-                if known.stdin && word.text == "-s" {
+                // With `-s` a shell reads the program from standard input, whatever follows.
+                let letters = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+                if known.names.contains(&"sh") && letters.is_some_and(|rest| rest.contains('s')) {
                     return true;
                 }
             }
@@ -155,10 +156,7 @@ fn interpreted(found: &mut Found, name: &str, known: &Interpreter, arguments: &[
                     if let Some(refusal) = refusal {
                         found.refuse(value.range.clone(), refusal);
                     }
-                    found.forbid_words(
-                        value.range.clone(),
-                        "has the filter `words` after an option",
-                    );
+                    found.forbid_words(&value, "has the filter `words` after an option");
                 }
             }
             Kind::Operand => {
@@ -208,8 +206,8 @@ fn is_subcommand(name: &str, operand: &str) -> bool {
 
 /// Demands that a word that starts with a value is no option.
 pub(super) fn guard_dash(found: &mut Found, word: &Word) {
-    if let Some(range) = word.starts_with.and_then(|number| found.range_of(number)) {
-        found.require(range, Check::NoDash);
+    if let Some(number) = word.starts_with {
+        found.require_of(number, Check::NoDash);
     }
 }
 
@@ -237,24 +235,18 @@ fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) 
                     if takes == Takes::Code {
                         found.refuse(value.range.clone(), code);
                     }
-                    found.forbid_words(
-                        value.range.clone(),
-                        "has the filter `words` after an option",
-                    );
+                    found.forbid_words(&value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
             Kind::Operand => {
                 if let Some(variable) = word.assigned_name() {
-                    found.forbid_words(word.range.clone(), IN_ASSIGNMENT);
+                    found.forbid_words(&word, IN_ASSIGNMENT);
                     assigned(found, &variable.to_owned(), word.range.clone());
                 } else if operands < prefix.operands {
                     operands += 1;
-                    found.forbid_words(
-                        word.range.clone(),
-                        "has the filter `words` before a command",
-                    );
-                    found.require(word.range.clone(), Check::Simple);
+                    found.forbid_words(&word, "has the filter `words` before a command");
+                    found.require(word, Check::Simple);
                 } else {
                     return command(found, arguments.get(at - 1..).unwrap_or_default());
                 }

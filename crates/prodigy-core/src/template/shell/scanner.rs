@@ -150,7 +150,7 @@ impl<'a> Scanner<'a> {
         let alone = word.starts_with.and_then(|number| self.found.range_of(number));
         if alone.as_ref() != Some(&word.range) {
             self.found.forbid_words(
-                word.range.clone(),
+                &word,
                 "has the filter `words`, so it must stand alone and not touch other text",
             );
         }
@@ -221,7 +221,7 @@ impl<'a> Scanner<'a> {
                 if part.range.is_empty() {
                     scanner.pos += next.len_utf8();
                 }
-                scanner.found.forbid_words(part.range, "has the filter `words` inside a pattern");
+                scanner.found.forbid_words(&part, "has the filter `words` inside a pattern");
             }
         });
     }
