@@ -12,6 +12,14 @@ use super::{
 
 const WORKERS: usize = 4;
 
+/// One value in this many meets the templates that start other programs.
+const SAMPLE: usize = 4;
+
+/// Whether nothing is to be left out.
+fn is_full() -> bool {
+    std::env::var_os("PRODIGY_FULL").is_some()
+}
+
 /// Runs jobs on a few threads; the first failure stops the test.
 fn in_parallel<T: Sync>(jobs: &[T], run: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
@@ -38,6 +46,11 @@ impl Batch {
         let source: Vec<&str> = contexts.iter().map(|context| context.template).collect();
         let script = accepted(&format!("{}\n", source.join("\n")), shell.dialect());
         Self { shell, contexts, script }
+    }
+
+    /// Takes all the templates of a shell that fit.
+    fn select(shell: Shell, fits: impl Fn(&Context) -> bool) -> Self {
+        Self::new(shell, contexts(shell).into_iter().filter(fits).collect())
     }
 }
 
@@ -72,14 +85,19 @@ fn no_hostile_value_is_run_split_or_altered_anywhere() {
     let folder = Folder::new("together");
     let values = hostile();
     assert!(values.len() >= 300 && CONTEXTS.len() >= 25);
-    let mut jobs: Vec<(&Batch, &String)> = Vec::new();
-    let batches = SHELLS.map(|shell| Batch::new(shell, contexts(shell)));
-    jobs.extend(batches.iter().flat_map(|batch| values.iter().map(move |value| (batch, value))));
     let long = long();
-    let batches = SHELLS.map(|shell| {
-        Batch::new(shell, contexts(shell).into_iter().filter(|c| !c.matches_slowly).collect())
-    });
-    jobs.extend(batches.iter().flat_map(|batch| long.iter().map(move |value| (batch, value))));
+    let light = SHELLS.map(|shell| Batch::select(shell, |context| !context.starts_programs()));
+    let heavy = SHELLS.map(|shell| Batch::select(shell, Context::starts_programs));
+    let quick = SHELLS.map(|shell| Batch::select(shell, |context| !context.matches_slowly));
+    let mut jobs: Vec<(&Batch, &String)> = Vec::new();
+    for (number, ((light, heavy), quick)) in light.iter().zip(&heavy).zip(&quick).enumerate() {
+        jobs.extend(values.iter().map(|value| (light, value)));
+        let is_chosen = |at: &usize| is_full() || at % SAMPLE == number;
+        jobs.extend(
+            values.iter().enumerate().filter(|(at, _)| is_chosen(at)).map(|(_, v)| (heavy, v)),
+        );
+        jobs.extend(long.iter().map(|value| (quick, value)));
+    }
     in_parallel(&jobs, |(batch, value)| check(&folder, batch, value));
 }
 
@@ -87,7 +105,6 @@ fn no_hostile_value_is_run_split_or_altered_anywhere() {
 fn a_template_on_its_own_behaves_the_same() {
     let folder = Folder::new("alone");
     let values = hostile();
-    let is_full = std::env::var_os("PRODIGY_FULL").is_some();
     let single = |shell: Shell| {
         contexts(shell).into_iter().map(move |context| Batch::new(shell, vec![context]))
     };
@@ -96,7 +113,7 @@ fn a_template_on_its_own_behaves_the_same() {
     for (number, batch) in batches.iter().enumerate() {
         for (at, value) in values.iter().enumerate() {
             // A sample that meets every template and every value.
-            if is_full || at % 61 == number % 61 {
+            if is_full() || at % 61 == number % 61 {
                 jobs.push((batch, value));
             }
         }

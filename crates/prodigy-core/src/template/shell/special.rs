@@ -48,7 +48,7 @@ fn declaration(found: &mut Found, arguments: &[Word]) {
         if assigned.is_none() || name.contains('[') {
             found.refuse(word.range.clone(), NAME);
         }
-        found.forbid_words(&word, "has the filter `words` in a declaration");
+        found.forbid_words(word, "has the filter `words` in a declaration");
         found.variables.note_declared(name, word.range.clone());
         rules::assigned(found, name, word.range.clone());
     }
@@ -164,7 +164,7 @@ fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
         match options.read(&word.text) {
             Kind::Next(_) => {
                 if let Some(value) = arguments.get(at) {
-                    found.forbid_words(&value, "has the filter `words` after an option");
+                    found.forbid_words(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
