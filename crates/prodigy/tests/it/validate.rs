@@ -6,7 +6,7 @@ use prodigy_testkit::{Seen, World};
 
 fn world() -> World {
     let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
-    fs::create_dir(world.repo()).unwrap();
+    world.write("README.md", "");
     world
 }
 

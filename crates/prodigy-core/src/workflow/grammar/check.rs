@@ -112,12 +112,18 @@ impl Checker<'_> {
     fn mapping_file(&mut self, node: &Node) {
         self.complete = node.get("extends").is_none() && node.get("template").is_none();
         let mode = node.get("mode").and_then(Node::as_str);
-        let has = |keys: &[&str]| keys.iter().any(|key| node.get(key).is_some());
         let is_mapreduce = match mode {
             Some("mapreduce") => true,
             Some("sequential") => false,
             // A wrong or missing mode is one mistake, not one for every key of the other kind.
-            Some(_) | None => has(&["map", "reduce", "setup"]) && !has(&["steps", "commands"]),
+            Some(_) | None => {
+                let keys =
+                    || node.as_mapping().unwrap_or_default().iter().map(|(key, _)| &key.text);
+                let only_in = |here: &RecordShape, there: &RecordShape| {
+                    keys().any(|key| here.key(key).is_some() && there.key(key).is_none())
+                };
+                only_in(&MAPREDUCE, &WORKFLOW) && !only_in(&WORKFLOW, &MAPREDUCE)
+            }
         };
         let record = if is_mapreduce { &MAPREDUCE } else { &WORKFLOW };
         let start = Span { end: node.span.start, ..node.span };
@@ -675,6 +681,7 @@ mod tests {
             "steps: [{shell: a}]\nmax_parallel: 3\n",
             "mode: mapreduce\n",
             "map: {input: a.json, agent_template: [{shell: a}]}\n",
+            "error_policy: {max_failures: 3}\n",
             "mode: mapreduce\nmap: {}\n",
             "mode: mapreduce\nsteps: []\nmap: {input: a, agent_template: [{shell: a}]}\n",
             "mode: mapreduce\nagent_template: []\nmap: {input: a}\n",
@@ -706,6 +713,11 @@ mod tests {
         "map: {input: a.json, agent_template: [{shell: a}]}\n"
         1:1: a MapReduce workflow needs `mode`
           help: add `mode: mapreduce`
+        "error_policy: {max_failures: 3}\n"
+        1:1: a MapReduce workflow needs `mode`
+          help: add `mode: mapreduce`
+        1:1: a MapReduce workflow needs `map`
+          help: add `map: …`
         "mode: mapreduce\nmap: {}\n"
         2:1: `map` needs `input`
           help: add `input: …`
