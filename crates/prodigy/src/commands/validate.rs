@@ -91,7 +91,8 @@ pub(super) fn run(
         Format::Human => {}
         Format::Json => {
             let valid = exit == Exit::Success;
-            out.line(json!({"schema_version": 1, "valid": valid, "diagnostics": findings}))?;
+            let document = json!({"schema_version": 1, "valid": valid, "diagnostics": findings});
+            out.raw(format!("{document}\n").as_bytes())?;
         }
         Format::Github => {
             for finding in &findings {

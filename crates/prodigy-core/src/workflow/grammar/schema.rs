@@ -48,10 +48,15 @@ fn definition(record: &'static RecordShape, definitions: &mut Map<String, Value>
         "additionalProperties": false,
         "properties": properties,
     });
-    let mut rules: Vec<Value> = record
-        .keys()
-        .filter(|key| key.required)
-        .map(|key| present(std::iter::once(&key.name).chain(key.aliases)))
+    // A file that is made from another one need not be whole.
+    let base: &[&str] = if ["workflow", "mapreduce"].contains(&record.name) {
+        &["extends", "template"]
+    } else {
+        &[]
+    };
+    let required = record.keys().filter(|key| key.required);
+    let mut rules: Vec<Value> = required
+        .map(|key| present(std::iter::once(&key.name).chain(key.aliases).chain(base)))
         .collect();
     if let Some(choice) = record.choice {
         let mut alternatives: Vec<Value> =
