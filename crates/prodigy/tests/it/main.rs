@@ -4,6 +4,7 @@
 
 mod completions;
 mod config;
+mod doctor;
 mod events;
 mod fixture;
 mod init;
@@ -15,3 +16,4 @@ mod run;
 mod simulate_agent;
 mod stories;
 mod validate;
+mod worktree;
