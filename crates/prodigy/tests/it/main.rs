@@ -5,6 +5,7 @@
 mod completions;
 mod config;
 mod crash;
+mod doctor;
 mod events;
 mod fixture;
 mod init;
@@ -16,3 +17,4 @@ mod run;
 mod simulate_agent;
 mod stories;
 mod validate;
+mod worktree;
