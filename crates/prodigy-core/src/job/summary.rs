@@ -7,9 +7,7 @@ use serde::Serialize;
 use super::End;
 use crate::{
     Timestamp,
-    event::{
-        CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus, is_top_level,
-    },
+    event::{CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus, is_top_level},
 };
 
 /// A job at a glance, folded from its journal in constant memory.
