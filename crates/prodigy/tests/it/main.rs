@@ -7,6 +7,7 @@ mod config;
 mod events;
 mod fixture;
 mod init;
+mod interrupt;
 mod jobs;
 mod logs;
 mod process;
