@@ -64,7 +64,15 @@ impl Run {
             },
             |tree| (tree.path.clone().into(), tree.branch.clone()),
         );
+        let is_gone = !path.is_dir();
         let tree = self.parts.settings.repo.open_job_worktree(&path, &branch)?;
+        // A worktree that somebody deleted held more than the commits of its branch.
+        if is_gone
+            && let Some(snapshot) = self.job.last_snapshot()
+            && tree.head()? == snapshot.head
+        {
+            tree.restore(&snapshot)?;
+        }
         self.parts.tree = Some(tree.clone());
         Ok(tree)
     }

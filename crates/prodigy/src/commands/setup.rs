@@ -19,7 +19,7 @@ use prodigy_engine::{
     shutdown::Shutdown,
 };
 
-use super::context;
+use super::{context, lookup::job_error};
 use crate::{
     cli::Args,
     config::Config,
@@ -253,14 +253,15 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
 
 /// Turns an error of a run into one for people.
 fn run_error(error: run::Error, job: &JobId) -> CliError {
+    let error = match error {
+        run::Error::Store(error) => return job_error(job, error),
+        other => other,
+    };
     let resume = format!("`prodigy resume {job}` goes on once that is mended");
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let message = format!("{error}{}", cause.unwrap_or_default());
     let (exit, hint) = match &error {
         run::Error::Journal { .. } | run::Error::DiskFloor { .. } => (Exit::Failure, Some(resume)),
-        run::Error::Store(prodigy_engine::store::Error::Locked { .. }) => {
-            (Exit::Busy, Some(format!("`prodigy events {job} --follow` shows what it does")))
-        }
         run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
             (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
         }

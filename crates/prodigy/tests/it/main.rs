@@ -9,6 +9,7 @@ mod doctor;
 mod events;
 mod fixture;
 mod init;
+mod interrupt;
 mod jobs;
 mod logs;
 mod process;
