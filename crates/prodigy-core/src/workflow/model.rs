@@ -140,7 +140,7 @@ pub struct Step {
     /// What progress shows; without it, the action.
     pub name: Option<String>,
     /// What it does.
-    pub action: Action,
+    pub action: StepAction,
     /// Skipped unless true.
     pub when: Option<Expr>,
     /// The longest it may take.
@@ -175,7 +175,7 @@ pub struct Step {
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum StepAction {
     /// Run a shell command.
     Shell {
         /// The command.

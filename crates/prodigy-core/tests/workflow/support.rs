@@ -7,8 +7,8 @@ use prodigy_core::{
     duration,
     template::Text,
     workflow::{
-        Action, Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce, OnFailure,
-        Rejected, Step, Validate, Workflow, load, step_label,
+        Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce, OnFailure, Rejected,
+        Step, StepAction, Validate, Workflow, load, step_label,
     },
 };
 
@@ -99,18 +99,18 @@ fn outline_step(step: &Step, out: &mut String) {
         }
     };
     match &step.action {
-        Action::Shell { program, .. } => {
+        StepAction::Shell { program, .. } => {
             line("program", Some(program.clone()).filter(|program| program != "sh"));
         }
-        Action::Agent { .. } => {}
-        Action::WriteFile { content, format, mode, create_dirs, .. } => {
+        StepAction::Agent { .. } => {}
+        StepAction::WriteFile { content, format, mode, create_dirs, .. } => {
             let mode = mode.map(|mode| format!("{mode:o}"));
             line(
                 "content",
                 Some(format!("{:?} {format:?} {mode:?} {create_dirs}", content.source())),
             );
         }
-        Action::Foreach(inner) => line("foreach", Some(outline_foreach(inner))),
+        StepAction::Foreach(inner) => line("foreach", Some(outline_foreach(inner))),
     }
     line("id", step.id.clone());
     line("when", step.when.as_ref().map(|when| when.source().to_owned()));

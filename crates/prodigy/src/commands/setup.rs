@@ -104,7 +104,9 @@ pub(super) fn refuse_unsupported(file: &File) -> Result<(), CliError> {
         .workflow
         .unsupported
         .iter()
-        .map(|one| format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span)))
+        .map(|one| {
+            format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span))
+        })
         .collect();
     let keys = keys.join(", ");
     Err(CliError::new(Exit::Invalid, format!("this version cannot honour {keys}"))
@@ -178,8 +180,9 @@ fn agents(
         if let Some(program) = agent.program()
             && !is_installed(program, env)
         {
-            let message =
-                format!("the program `{program}` of agent `{name}` is not installed, and `{label}` needs it");
+            let message = format!(
+                "the program `{program}` of agent `{name}` is not installed, and `{label}` needs it"
+            );
             return Err(CliError::new(Exit::Invalid, message)
                 .with_hint("install it, or name another one under `agents`"));
         }
@@ -274,7 +277,9 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::WorkflowShrank { .. } => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
         }
-        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => (Exit::Failure, None),
+        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => {
+            (Exit::Failure, None)
+        }
     };
     let error = CliError::new(exit, message);
     match hint {

@@ -420,7 +420,8 @@ fn a_worktree_deleted_after_a_failure_holds_what_earlier_steps_left() {
 
 #[test]
 fn a_worktree_deleted_before_the_merge_comes_back_whole() {
-    let world = world("- shell: echo x > x && git add x && git commit --quiet -m x && echo y > y\n");
+    let world =
+        world("- shell: echo x > x && git add x && git commit --quiet -m x && echo y > y\n");
     let seen = world.prodigy(&["run", "workflow.yml", "--job-id", "job"]);
     assert_eq!(seen.code, Some(7));
     fs::remove_dir_all(world.home().join("worktrees")).unwrap();
