@@ -1,2 +1,53 @@
-//! x
-fn main() {}
+//! The project's own chores, so that a person and the CI type the same words.
+#![expect(clippy::disallowed_methods, reason = "chores start programs and write files directly")]
+
+mod bench;
+mod crash;
+mod deny;
+mod docs;
+mod error;
+mod program;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::error::Error;
+
+/// Test, measure and document prodigy
+#[derive(clap::Parser, Debug)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Chore {
+    Test(test::TestArgs),
+    Docs(docs::DocsArgs),
+    Bench(bench::BenchArgs),
+    Crash(crash::CrashArgs),
+    Deny(deny::DenyArgs),
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            program::note(format_args!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: &Chore) -> Result<(), Error> {
+    match chore {
+        Chore::Test(args) => test::run(args),
+        Chore::Docs(args) => docs::run(args),
+        Chore::Bench(args) => bench::run(args),
+        Chore::Crash(args) => crash::run(args),
+        Chore::Deny(args) => deny::run(args),
+    }
+}

@@ -35,7 +35,128 @@ pub enum Stream {
 
 impl CaptureFormat {
     /// Reads output in this format; the error says what was expected and what was found.
+    ///
+    /// White space around a number, a truth value or a JSON document does not matter: programs
+    /// end their output with a newline, and some put spaces in front of a number.
     pub fn read(self, output: &str) -> Result<Value, String> {
-        Ok(Value::String(output.to_owned()))
+        match self {
+            Self::String => Ok(Value::String(output.trim_end_matches(['\n', '\r']).to_owned())),
+            Self::Lines => Ok(output.lines().collect()),
+            Self::Number => serde_json::from_str::<serde_json::Number>(output.trim())
+                .map(Value::Number)
+                .map_err(|_| wrong("a number", output)),
+            Self::Json => serde_json::from_str(output.trim())
+                .map_err(|error| format!("{}: {error}", wrong("JSON", output))),
+            Self::Boolean => match output.trim().to_ascii_lowercase().as_str() {
+                "true" | "yes" | "1" => Ok(Value::Bool(true)),
+                "false" | "no" | "0" => Ok(Value::Bool(false)),
+                _ => Err(wrong("`true` or `false`", output)),
+            },
+        }
+    }
+}
+
+/// Says what was expected, and shows the beginning of what came instead.
+fn wrong(expected: &str, output: &str) -> String {
+    const SHOWN: usize = 40;
+    let output = output.trim();
+    if output.is_empty() {
+        return format!("expected {expected}, found nothing");
+    }
+    let mut found = String::new();
+    for c in output.chars().take(SHOWN) {
+        if c.is_control() { found.extend(c.escape_default()) } else { found.push(c) }
+    }
+    if output.chars().nth(SHOWN).is_some() {
+        found.push('…');
+    }
+    format!("expected {expected}, found `{found}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_format_reads_what_programs_print() {
+        let cases = [
+            (CaptureFormat::String, " a b \r\n\n", json!(" a b ")),
+            (CaptureFormat::String, "", json!("")),
+            (CaptureFormat::String, "a\n\nb", json!("a\n\nb")),
+            (CaptureFormat::Number, "  42\n", json!(42)),
+            (CaptureFormat::Number, "-2.5e3", json!(-2500.0)),
+            (CaptureFormat::Json, "{\"a\": [1, null]}\n", json!({"a": [1, null]})),
+            (CaptureFormat::Json, "\"text\"", json!("text")),
+            (CaptureFormat::Lines, "a\r\nb\n", json!(["a", "b"])),
+            (CaptureFormat::Lines, "a\n\n", json!(["a", ""])),
+            (CaptureFormat::Lines, "a", json!(["a"])),
+            (CaptureFormat::Lines, "", json!([])),
+            (CaptureFormat::Boolean, "TRUE\n", json!(true)),
+            (CaptureFormat::Boolean, "yes", json!(true)),
+            (CaptureFormat::Boolean, "1", json!(true)),
+            (CaptureFormat::Boolean, "False", json!(false)),
+            (CaptureFormat::Boolean, "no", json!(false)),
+            (CaptureFormat::Boolean, " 0 ", json!(false)),
+        ];
+        for (format, output, expected) in cases {
+            assert_eq!(format.read(output), Ok(expected), "{format:?} {output:?}");
+        }
+    }
+
+    #[test]
+    fn output_in_another_format_is_refused_with_an_excerpt() {
+        let cases = [
+            (CaptureFormat::Number, ""),
+            (CaptureFormat::Number, "12 files"),
+            (CaptureFormat::Number, "0x10"),
+            (CaptureFormat::Number, "007"),
+            (CaptureFormat::Number, "NaN"),
+            (CaptureFormat::Number, "1e999"),
+            (CaptureFormat::Json, "{\"a\": }"),
+            (CaptureFormat::Json, "warning: 3 problems were found\n{\"a\": 1}"),
+            (CaptureFormat::Json, "1 2"),
+            (CaptureFormat::Boolean, "\n"),
+            (CaptureFormat::Boolean, "maybe\u{1b}[0m"),
+        ];
+        let shown: Vec<String> =
+            cases.iter().map(|(format, output)| format.read(output).unwrap_err()).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        expected a number, found nothing
+        expected a number, found `12 files`
+        expected a number, found `0x10`
+        expected a number, found `007`
+        expected a number, found `NaN`
+        expected a number, found `1e999`
+        expected JSON, found `{"a": }`: expected value at line 1 column 7
+        expected JSON, found `warning: 3 problems were found\n{"a": 1}`: expected value at line 1 column 1
+        expected JSON, found `1 2`: trailing characters at line 1 column 3
+        expected `true` or `false`, found nothing
+        expected `true` or `false`, found `maybe\u{1b}[0m`
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_output_is_read_or_refused_in_few_words(output in "\\PC{0,200}") {
+            for format in [
+                CaptureFormat::String,
+                CaptureFormat::Number,
+                CaptureFormat::Json,
+                CaptureFormat::Lines,
+                CaptureFormat::Boolean,
+            ] {
+                if let Err(message) = format.read(&output) {
+                    prop_assert!(message.chars().count() < 600, "{}", message);
+                }
+            }
+        }
+
+        #[test]
+        fn a_json_value_is_read_back(number: i64, text: String) {
+            let value = json!({"number": number, "text": text});
+            prop_assert_eq!(CaptureFormat::Json.read(&value.to_string()), Ok(value));
+        }
     }
 }

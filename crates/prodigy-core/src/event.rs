@@ -43,6 +43,9 @@ pub enum Event {
     JobResumed {
         /// The version of prodigy that took it up.
         version: String,
+        /// The workflow that is used from here on, if it was changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workflow: Option<ChangedWorkflow>,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {
@@ -76,8 +79,6 @@ pub enum Event {
     PhaseCompleted {
         /// Which one.
         phase: PhaseName,
-        /// How long it took.
-        duration_ms: u64,
     },
     /// A step began. Written before anything of it runs.
     StepStarted {
@@ -163,6 +164,11 @@ pub enum Event {
         /// The paths in conflict.
         paths: Vec<String>,
     },
+    /// A step changed git settings or hooks that would run code; they were put back.
+    GitTampering {
+        /// What was changed and put back.
+        changes: Vec<String>,
+    },
     /// A snapshot of the fold was written.
     CheckpointCreated {
         /// The last record it covers.
@@ -206,6 +212,15 @@ pub struct JobStarted {
     pub yes: bool,
 }
 
+/// A workflow that took the place of the one a job began with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedWorkflow {
+    /// The SHA-256 of its text.
+    pub hash: String,
+    /// How many steps one round has.
+    pub steps: u32,
+}
+
 /// What a step left behind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {
@@ -227,15 +242,41 @@ pub struct StepCompleted {
     /// Whether it was an agent, so that `${claude.output}` is set and not `${shell.output}`.
     #[serde(default)]
     pub agent: bool,
-    /// The variables it made.
+    /// The variables it made, those of the steps inside it included.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Value>,
+    /// How the steps inside it ended, by id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inner: BTreeMap<String, StepResult>,
     /// The worktree after it, so that a cut-off step can be taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
     /// Where its output stands in the log files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogRange>,
+}
+
+impl StepCompleted {
+    /// Returns whether this is a step of the workflow itself, and not one inside another.
+    pub fn is_top_level(&self) -> bool {
+        is_top_level(&self.step)
+    }
+}
+
+/// Returns whether a step's path names a step of the workflow itself: `3`, or `2:3` in round 2.
+pub fn is_top_level(step: &str) -> bool {
+    step.chars().all(|c| c.is_ascii_digit() || c == ':')
+}
+
+/// What `${steps.ID.…}` shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// The start of its output.
+    pub output: String,
+    /// The code of its process.
+    pub exit_code: i32,
+    /// How it ended.
+    pub status: StepStatus,
 }
 
 /// A worktree, as git objects.
@@ -252,6 +293,9 @@ pub struct Snapshot {
 /// A part of a pair of log files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogRange {
+    /// Which pair of files: steps that run side by side write to pairs of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slot: u32,
     /// Where the part starts in the `.out` file.
     pub stdout_at: u64,
     /// How long it is there.
@@ -260,6 +304,12 @@ pub struct LogRange {
     pub stderr_at: u64,
     /// How long it is there.
     pub stderr_len: u64,
+}
+
+/// Returns whether a number need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How a step ended, as `${steps.ID.status}` shows it.

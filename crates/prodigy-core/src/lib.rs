@@ -6,9 +6,11 @@
 //! system; the engine hands those answers in as arguments.
 
 pub mod capture;
+pub mod checkpoint;
 pub mod diagnostic;
 pub mod duration;
 pub mod event;
+mod event_types;
 pub mod expr;
 pub mod failure;
 pub mod ids;

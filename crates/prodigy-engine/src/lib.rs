@@ -3,7 +3,11 @@
 //! `store`, `git`, `agent` and `process` do not know each other's insides nor
 //! `run`; `step` is the one step executor, and `run` owns the job.
 
+pub mod agent;
 pub mod clock;
 pub mod git;
 pub mod process;
+pub mod run;
+pub mod shutdown;
+pub mod step;
 pub mod store;

@@ -3,7 +3,10 @@
 //! Nothing of the machine leaks in: the environment is cleared, git reads no
 //! configuration but ours, and every path below the world is shown as `$ROOT`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
+#![expect(clippy::missing_panics_doc, reason = "everything here may panic: that fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
+
+pub mod crash;
 
 use std::{
     fmt, fs,
@@ -14,6 +17,7 @@ use std::{
 use tempfile::TempDir;
 
 /// One test's world: its own home, its own repository, its own environment.
+#[derive(Debug)]
 pub struct World {
     directory: TempDir,
     binary: PathBuf,
@@ -45,6 +49,11 @@ impl World {
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Leaves everything on disk, for a person to look at, and returns where.
+    pub fn keep(self) -> PathBuf {
+        self.directory.keep()
     }
 
     /// Returns the directory that holds everything.
@@ -114,14 +123,14 @@ impl World {
         command
     }
 
-    /// Returns the command `prodigy args…`, ready to be run or spawned.
+    /// Returns the command `prodigy` with arguments, ready to be run or spawned.
     pub fn prodigy_command(&self, args: &[&str]) -> Command {
         let mut command = self.command(&self.binary);
         command.args(args);
         command
     }
 
-    /// Runs `prodigy args…` and returns everything a person would see.
+    /// Runs `prodigy` with arguments and returns everything a person would see.
     #[must_use = "snapshot the output"]
     pub fn prodigy(&self, args: &[&str]) -> Seen {
         self.seen(&self.prodigy_command(args).output().unwrap())

@@ -18,6 +18,11 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
+    Run(commands::run::RunArgs),
+    #[command(visible_alias = "resume-job")]
+    Resume(commands::resume::ResumeArgs),
+    Plan(commands::plan::PlanArgs),
+    Exec(commands::exec::ExecArgs),
     Validate(commands::validate::ValidateArgs),
     #[command(subcommand)]
     Schema(commands::schema::SchemaCommand),
@@ -25,6 +30,7 @@ pub(crate) enum Command {
     Worktree(commands::worktree::WorktreeCommand),
     Doctor(commands::doctor::DoctorArgs),
     Events(commands::events::EventsArgs),
+    #[command(visible_alias = "sessions")]
     Jobs(commands::jobs::JobsArgs),
     Logs(commands::logs::LogsArgs),
     Repair(commands::repair::RepairArgs),
@@ -35,4 +41,6 @@ pub(crate) enum Command {
     Man(commands::man::ManArgs),
     #[command(name = "__supervise", hide = true)]
     Supervise(commands::supervise::SuperviseArgs),
+    #[command(name = "__simulate", hide = true)]
+    SimulateAgent(commands::simulate_agent::SimulateAgentArgs),
 }

@@ -13,6 +13,7 @@ pub(crate) struct Output {
     stdout: Box<dyn Write>,
     stderr: Box<dyn Write>,
     color: bool,
+    terminal: bool,
 }
 
 impl Output {
@@ -22,6 +23,7 @@ impl Output {
             stdout: Box::new(io::BufWriter::new(io::stdout())),
             stderr: Box::new(io::stderr()),
             color: wants_color(io::stderr().is_terminal()),
+            terminal: io::stdout().is_terminal(),
         }
     }
 
@@ -33,6 +35,16 @@ impl Output {
     /// Writes data as it is, e.g. a JSON document, a schema or a log.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         self.stdout.write_all(bytes).map_err(|error| stdout_error(&error))
+    }
+
+    /// Writes what a program printed: as it was to a file or pipe, harmless to a terminal.
+    pub(crate) fn printed(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        if !self.terminal {
+            return self.raw(bytes);
+        }
+        // A carriage return would overwrite what stands before it.
+        let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
+        write!(self.stdout, "{}", Clean(&text)).map_err(|error| stdout_error(&error))
     }
 
     /// Makes sure that everything written so far is out.
@@ -100,6 +112,11 @@ fn stdout_error(error: &io::Error) -> CliError {
     CliError::new(Exit::Failure, format!("cannot write to standard output: {error}"))
 }
 
+/// Returns text without the control characters that could steer a terminal.
+pub(crate) fn plain_text(text: &str) -> String {
+    Clean(text).to_string()
+}
+
 /// Text without the control characters that could steer a terminal.
 struct Clean<'a>(&'a str);
 
@@ -113,5 +130,41 @@ impl fmt::Display for Clean<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, rc::Rc};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Screen(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn printed(terminal: bool, bytes: &[u8]) -> Vec<u8> {
+        let screen = Screen::default();
+        let stdout = Box::new(screen.clone());
+        let mut out = Output { stdout, stderr: Box::new(io::sink()), color: false, terminal };
+        out.printed(bytes).unwrap();
+        screen.0.take()
+    }
+
+    #[test]
+    fn what_programs_print_cannot_steer_a_terminal() {
+        let bytes = b"\x1b[2J\x1b]0;title\x07a\r\nb\rc\td\xff\xc2\x9b";
+        let harmless = "\\u{1b}[2J\\u{1b}]0;title\\u{7}a\nb\nc\td\u{fffd}\\u{9b}";
+        assert_eq!(String::from_utf8(printed(true, bytes)).unwrap(), harmless);
+        assert_eq!(printed(false, bytes), bytes);
     }
 }

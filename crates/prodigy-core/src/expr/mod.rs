@@ -1,6 +1,45 @@
 //! The one expression language: `when`, `filter`, `sort_by`, `distinct`.
+//!
+//! An expression is read once, when the workflow is loaded; values never become
+//! part of its text. `${x}` in `when` is a reference to the variable `x`, also
+//! inside quotes of its own (`"${x}" == 'y'`), whatever the variable holds.
+//!
+//! - Literals: numbers, `'text'`, `"text"`, `true`, `false`, `null`, `[a, b]`. In a
+//!   text, `\'`, `\"` and `\\` stand for the second character and any other backslash for
+//!   itself, so that patterns need no doubling; `$${` stands for `${`.
+//! - Paths: `item.files[0].path`, `item['odd name']`. Missing is `null`.
+//! - `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`, `contains`, `matches`; these
+//!   do not chain. `!` and `not`, then `&&` and `and`, then `||` and `or`. `!` takes the
+//!   next operand (`!a == b` is `(!a) == b`), `not` the next comparison.
+//! - Functions: see [`Function`](ast::Function).
+//!
+//! Numbers compare by value (`5 == 5.0`). Output of programs is text, so a text that is
+//! a number compares with a number as a number, and `'true'` and `'false'` compare with a
+//! truth value as one. `<` and its kin hold only between two numbers or two texts;
+//! with anything else, `null` included, they are false.
+//!
+//! On its own, a value counts as true unless it is `false`, `null`, `0`, an empty text,
+//! or the text `false`.
 
-use crate::{diagnostic::Fault, vars::Vars};
+mod ast;
+mod eval;
+mod lexer;
+mod operand;
+mod order;
+mod parser;
+mod sort;
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::{
+    diagnostic::Fault,
+    vars::{VarPath, Vars},
+};
+
+use ast::Term;
+pub use sort::SortBy;
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,18 +54,15 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     source: String,
-}
-
-/// The keys that items are put in order by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SortBy {
-    source: String,
+    term: Term,
+    references: Vec<(VarPath, Range<usize>)>,
 }
 
 impl Expr {
     /// Reads an expression.
-    pub fn parse(source: &str, _place: Place) -> Result<Self, Fault> {
-        Ok(Self { source: source.to_owned() })
+    pub fn parse(source: &str, place: Place) -> Result<Self, Fault> {
+        let (term, references) = parser::expression(source, place)?;
+        Ok(Self { source: source.to_owned(), term, references })
     }
 
     /// Returns the expression as written.
@@ -35,19 +71,20 @@ impl Expr {
     }
 
     /// Evaluates the expression to true or false.
-    pub fn test(&self, _vars: &Vars) -> bool {
-        true
+    pub fn test(&self, vars: &Vars) -> bool {
+        eval::truth(&eval::value(&self.term, vars))
+    }
+
+    /// Evaluates the expression to a value.
+    pub fn value(&self, vars: &Vars) -> Value {
+        eval::value(&self.term, vars).into_owned()
+    }
+
+    /// Returns the variables that the expression reads and where it names them, in order.
+    pub fn references(&self) -> Vec<(VarPath, Range<usize>)> {
+        self.references.clone()
     }
 }
 
-impl SortBy {
-    /// Reads a list of sort keys.
-    pub fn parse(source: &str) -> Result<Self, Fault> {
-        Ok(Self { source: source.to_owned() })
-    }
-
-    /// Returns the keys as written.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-}
+#[cfg(test)]
+mod tests;

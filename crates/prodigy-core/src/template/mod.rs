@@ -1,8 +1,24 @@
 //! Templates: text with `${path}` in it.
+//!
+//! A template is read once, when the workflow is loaded, and filled in many
+//! times. It is read in one pass and the values are never looked at again for
+//! more references. There are two kinds: [`Text`] puts values into text, encoded
+//! for what the text is; [`Script`] puts *references* into a shell script and
+//! hands the values over in the environment, so that no value ever becomes part
+//! of the program.
+
+mod encode;
+mod filter;
+mod nearest;
+mod reference;
+mod resolve;
+mod script;
+mod shell;
+mod text;
 
 use std::collections::BTreeSet;
 
-use crate::{diagnostic::Fault, vars::Vars};
+pub use self::{reference::Reference, script::Script, text::Text};
 
 /// The roots that a template may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,18 +38,6 @@ pub enum Sink {
     Json,
     /// A YAML document: values are encoded for where they stand.
     Yaml,
-}
-
-/// A template for anything but a shell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Text {
-    source: String,
-}
-
-/// A template for a shell: values travel in the environment, never in the text.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Script {
-    source: String,
 }
 
 /// Which shell a script is written for.
@@ -62,38 +66,4 @@ pub struct Bound {
 pub struct RenderError {
     /// What is wrong, naming the reference.
     pub message: String,
-}
-
-impl Text {
-    /// Reads a template.
-    pub fn parse(source: &str, _names: &Names, _sink: Sink) -> Result<Self, Vec<Fault>> {
-        Ok(Self { source: source.to_owned() })
-    }
-
-    /// Returns the template as written.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// Fills the template in.
-    pub fn render(&self, _vars: &Vars) -> Result<String, RenderError> {
-        Ok(self.source.clone())
-    }
-}
-
-impl Script {
-    /// Reads a shell script; `allow_raw` permits the `raw` filter.
-    pub fn parse(source: &str, _names: &Names, _dialect: Dialect, _allow_raw: bool) -> Result<Self, Vec<Fault>> {
-        Ok(Self { source: source.to_owned() })
-    }
-
-    /// Returns the script as written.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// Binds the values.
-    pub fn bind(&self, _vars: &Vars) -> Result<Bound, RenderError> {
-        Ok(Bound { text: self.source.clone(), env: vec![], files: vec![] })
-    }
 }

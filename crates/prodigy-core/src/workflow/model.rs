@@ -11,6 +11,7 @@ use crate::{
     expr::{Expr, SortBy},
     policy::{Backoff, Retry},
     template::{Script, Text},
+    workflow::AgentConfig,
 };
 
 /// A checked workflow file.
@@ -309,92 +310,6 @@ pub struct Validate {
     pub max_attempts: NonZeroU32,
     /// Whether the step fails if it is still not done.
     pub fail_workflow: bool,
-}
-
-/// How an agent is run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AgentConfig {
-    /// Any program.
-    Command(CommandAgent),
-    /// The agent that is built in.
-    Simulated(SimulatedAgent),
-}
-
-/// An agent that is any program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandAgent {
-    /// The program and its arguments. With `prompt: argument`, the prompt is added at the end.
-    pub command: Vec<String>,
-    /// How the prompt reaches it.
-    pub prompt: PromptBy,
-}
-
-/// How a prompt reaches a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PromptBy {
-    /// On standard input.
-    Stdin,
-    /// As the last argument.
-    Argument,
-}
-
-/// The built-in agent: scripted answers, no tokens, no network.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SimulatedAgent {
-    /// Fixes what is random.
-    pub seed: u64,
-    /// What it answers: the first rule that matches the prompt.
-    pub rules: Vec<SimulatedRule>,
-}
-
-/// What the simulated agent does for some prompts.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct SimulatedRule {
-    /// A regular expression on the prompt; `None` matches every prompt.
-    pub prompt: Option<String>,
-    /// What it prints.
-    pub answer: String,
-    /// How long it takes, in milliseconds.
-    pub delay_ms: u64,
-    /// Files it writes: path, text, and whether to append.
-    pub edits: Vec<SimulatedEdit>,
-    /// The message of the commit it makes of everything.
-    pub commit: Option<String>,
-    /// What it says it cost.
-    pub cost_usd: f64,
-    /// What goes wrong.
-    pub fault: Option<SimulatedFault>,
-    /// How likely that is, from 0 to 1.
-    pub probability: f64,
-    /// How often it may go wrong for one prompt of one job; `None` is no limit.
-    pub times: Option<u32>,
-}
-
-/// A file that the simulated agent writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct SimulatedEdit {
-    /// The path in the worktree; `{prompt}` and `{words}` are not expanded.
-    pub path: String,
-    /// The text; `{prompt}` stands for the prompt.
-    pub content: String,
-    /// Whether to append instead of replace.
-    pub append: bool,
-}
-
-/// What goes wrong with the simulated agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SimulatedFault {
-    /// It ends by a signal, half done.
-    Crash,
-    /// It never answers.
-    Hang,
-    /// It says it succeeded and did nothing.
-    Lie,
-    /// It exits with code 1 and a message.
-    Error,
-    /// It is denied a tool, does nothing, and says so politely.
-    PermissionDenied,
 }
 
 /// The rest of a MapReduce workflow.

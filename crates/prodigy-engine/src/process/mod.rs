@@ -6,16 +6,41 @@
 //! below it whatever the step does, and it watches its socket to us: when we are
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+mod capture;
+mod client;
+mod error;
+mod log;
+mod quick;
+mod ready;
+mod running;
+mod start;
+mod stop;
+mod strays;
+mod supervise;
+mod tree;
+mod wire;
 
+pub use client::Supervisor;
+pub use error::Error;
+pub use quick::{Quick, QuickOutput, quick};
+pub use stop::Stop;
+pub use strays::end_marked;
+pub use supervise::{SuperviseError, supervise};
+
+use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
+
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+/// The variable by which the processes of a supervisor are known when it is gone.
+const MARKER: &str = "PRODIGY_SUPERVISOR";
+
 /// A program to run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq)]
 pub struct Launch {
     /// The program and its arguments; the program is looked up in the launch's own `PATH`.
     pub argv: Vec<OsString>,
-    /// The whole environment.
+    /// The whole environment; only `PRODIGY_SUPERVISOR` is added to it.
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
     pub cwd: PathBuf,
@@ -46,10 +71,13 @@ pub struct Ended {
     pub stdout: Printed,
     /// What it printed on standard error.
     pub stderr: Printed,
-    /// How long it took.
+    /// How long it took, without what it left behind.
     pub duration: Duration,
-    /// How many processes it left behind, which were then ended.
+    /// How many processes it left behind when it ended by itself; they were then ended.
     pub leftovers: u32,
+    /// How many processes could not be ended, not even by killing them: they hang in the
+    /// kernel or belong to another user. Their directory must not be used again.
+    pub survivors: u32,
 }
 
 /// The status a program ended with.
@@ -94,13 +122,26 @@ pub struct Printed {
     pub log_len: u64,
 }
 
+impl fmt::Debug for Launch {
+    /// Shows what is run and where, but neither input nor environment: they hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch")
+            .field("argv", &self.argv)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Status {
     /// Returns the exit code as a shell would report it: a signal is 128 plus its number,
-    /// a program that is not there is 127.
+    /// a program that is not there is 127, one that cannot be executed is 126.
     pub fn code(&self) -> i32 {
+        const CANNOT_EXECUTE: [i32; 2] =
+            [Errno::ACCESS.raw_os_error(), Errno::NOEXEC.raw_os_error()];
         match self {
             Self::Exited(code) => *code,
             Self::Signaled(signal) => 128 + signal,
+            Self::NotStarted { errno: Some(errno), .. } if CANNOT_EXECUTE.contains(errno) => 126,
             Self::NotStarted { .. } => 127,
         }
     }

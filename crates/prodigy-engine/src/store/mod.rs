@@ -1,1 +1,28 @@
 //! Files below the home: every path, every write, every lock.
+//!
+//! The journal is the only truth; everything else below the home can be deleted
+//! and rebuilt from it. All writing goes through this module, because a file that
+//! is not synced, or whose directory is not, is gone after a power failure.
+
+mod checkpoint;
+mod error;
+mod files;
+#[cfg(test)]
+mod fixture;
+mod journal;
+mod layout;
+mod line;
+mod lock;
+mod reader;
+mod repair;
+mod segment;
+mod syncer;
+
+pub use checkpoint::{load_checkpoint, save_checkpoint};
+pub use error::Error;
+pub use files::{create_dir, open_to_read, prepare_home, write_atomic};
+pub use journal::{Durability, Journal, Opened, TornTail};
+pub use layout::Layout;
+pub use lock::JobLock;
+pub use reader::{Reader, follow};
+pub use repair::{Damage, Health, Repaired, inspect, repair};

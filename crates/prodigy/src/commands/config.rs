@@ -1,14 +1,124 @@
 //! `prodigy config`.
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use std::time::Duration;
 
-/// TODO
+use prodigy_core::{duration, workflow::AgentConfig};
+use prodigy_engine::store::Durability;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    cli::Args,
+    config::{Config, Origin, Setting, repo_root, show_size},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+};
+
+/// Show the configuration
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
-    /// TODO
-    Todo,
+    /// Show what holds here, after flags, variables and files
+    Show(ConfigShowArgs),
 }
 
-pub(super) fn run(_args: &Args, _command: &ConfigCommand, _out: &mut Output) -> Result<Exit, CliError> {
-    Err(CliError::new(Exit::Failure, "unfinished"))
+#[derive(clap::Args, Debug)]
+pub(crate) struct ConfigShowArgs {
+    /// Show where each value comes from
+    #[arg(long)]
+    origin: bool,
+
+    /// Print JSON: durations in seconds, sizes in bytes, always with origins
+    #[arg(long, conflicts_with = "origin")]
+    json: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &ConfigCommand,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let ConfigCommand::Show(show) = command;
+    let here = std::env::current_dir().map_err(|error| {
+        CliError::new(Exit::Failure, "cannot tell the current directory").because(error)
+    })?;
+    let config = Config::load(args, repo_root(&here).as_deref())?;
+    let rows = rows(&config);
+    if show.json {
+        out.line(document(rows))?;
+        return Ok(Exit::Success);
+    }
+    let width = rows.iter().map(|row| row.key.len()).max().unwrap_or_default();
+    for row in &rows {
+        let line = format!("{:width$}  {}", row.key, row.shown);
+        if show.origin {
+            out.line(format_args!("{line}  ({})", row.origin))?;
+        } else {
+            out.line(line)?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// One setting as it is shown.
+struct Row {
+    key: String,
+    /// For people.
+    shown: String,
+    /// For programs.
+    value: Value,
+    origin: Origin,
+}
+
+fn rows(config: &Config) -> Vec<Row> {
+    fn row<T>(key: &str, setting: &Setting<T>, shown: String, value: Value) -> Row {
+        Row { key: key.to_owned(), shown, value, origin: setting.origin.clone() }
+    }
+    let Config { home, grace, idle_timeout, durability, log_cap, disk_floor, agents } = config;
+    let path = home.value.display().to_string();
+    let survives = match durability.value {
+        Durability::Full => "full",
+        Durability::Relaxed => "relaxed",
+    };
+    let idle = idle_timeout.value.map_or_else(|| "none".to_owned(), exactly);
+    let mut rows = vec![
+        row("home", home, path.clone(), json!(path)),
+        row("grace", grace, exactly(grace.value), json!(grace.value.as_secs_f64())),
+        row(
+            "idle_timeout",
+            idle_timeout,
+            idle,
+            json!(idle_timeout.value.map(|idle| idle.as_secs_f64())),
+        ),
+        row("durability", durability, survives.to_owned(), json!(survives)),
+        row("log_cap", log_cap, show_size(log_cap.value), json!(log_cap.value)),
+        row("disk_floor", disk_floor, show_size(disk_floor.value), json!(disk_floor.value)),
+    ];
+    rows.extend(agents.iter().map(|(name, agent)| {
+        let (shown, value) = match &agent.value {
+            AgentConfig::Command(command) => {
+                (command.command.join(" "), json!({"type": "command", "command": command.command}))
+            }
+            AgentConfig::Simulated(agent) => {
+                let count = agent.rules.len();
+                let shown = format!("simulated, {count} rule{}", if count == 1 { "" } else { "s" });
+                (shown, json!({"type": "simulated", "rules": count}))
+            }
+        };
+        row(&format!("agents.{name}"), agent, shown, value)
+    }));
+    rows
+}
+
+/// Shows a duration in full, also one that would be rounded elsewhere.
+fn exactly(value: Duration) -> String {
+    let shown = duration::show(value);
+    if duration::parse(&shown) == Ok(value) { shown } else { format!("{}s", value.as_secs_f64()) }
+}
+
+fn document(rows: Vec<Row>) -> Value {
+    let settings: Map<String, Value> = rows
+        .into_iter()
+        .map(|row| (row.key, json!({"value": row.value, "origin": row.origin.to_string()})))
+        .collect();
+    json!({"schema_version": 1, "settings": settings})
 }

@@ -1,11 +1,285 @@
 //! `prodigy jobs`.
 
+use prodigy_core::{
+    Timestamp, duration,
+    ids::JobId,
+    job::{End, JobStatus, Summary},
+};
+use prodigy_engine::{
+    clock,
+    store::{self, Layout},
+};
+use serde_json::{Value, json};
+
+use super::{
+    context,
+    lookup::{all, find_job, job_error, layouts, summary},
+};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
-/// TODO
-#[derive(clap::Args, Debug)]
-pub(crate) struct JobsArgs {}
+/// The version of the JSON documents.
+const SCHEMA_VERSION: u32 = 1;
 
-pub(super) fn run(_args: &Args, _command: &JobsArgs, _out: &mut Output) -> Result<Exit, CliError> {
-    Err(CliError::new(Exit::Failure, "unfinished"))
+/// List the jobs of this repository, the newest last
+///
+/// Outside of a repository the jobs of all repositories are listed.
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct JobsArgs {
+    #[command(subcommand)]
+    command: Option<JobsCommand>,
+
+    #[command(flatten)]
+    list: ListJobsArgs,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum JobsCommand {
+    /// List the jobs of this repository, the newest last
+    #[command(alias = "list")]
+    Ls(ListJobsArgs),
+    /// Show one job
+    Show(ShowJobArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ListJobsArgs {
+    /// List the jobs of all repositories
+    #[arg(long)]
+    all: bool,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ShowJobArgs {
+    /// The job
+    job: JobId,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, command: &JobsArgs, out: &mut Output) -> Result<Exit, CliError> {
+    match &command.command {
+        None => list(args, &command.list, out),
+        Some(JobsCommand::Ls(command)) => list(args, command, out),
+        Some(JobsCommand::Show(command)) => show(args, command, out),
+    }
+}
+
+/// A job and what can be said of it.
+struct Row {
+    layout: Layout,
+    job: JobId,
+    summary: Summary,
+    status: JobStatus,
+    damage: Option<store::Error>,
+}
+
+fn row(layout: &Layout, job: JobId) -> Result<Row, store::Error> {
+    let (summary, status, damage) = summary(layout, &job)?;
+    Ok(Row { layout: layout.clone(), job, summary, status, damage })
+}
+
+fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let layouts = if command.all { all(&context::home(args)?)? } else { layouts(args)? };
+    let mut rows = Vec::new();
+    for layout in &layouts {
+        for job in layout.jobs().map_err(context::store_error)? {
+            match row(layout, job.clone()) {
+                Ok(row) => rows.push(row),
+                // One job that cannot be read does not hide the others.
+                Err(error) => out.note(format_args!("warning: job `{job}`: {error}")),
+            }
+        }
+    }
+    rows.sort_by(|a, b| a.summary.started_at.cmp(&b.summary.started_at));
+    for Row { job, damage, .. } in &rows {
+        if let Some(error) = damage {
+            out.note(format_args!("warning: {error}; see `prodigy repair {job} --dry-run`"));
+        }
+    }
+    let now = clock::now();
+    if command.json {
+        let jobs: Vec<Value> = rows.iter().map(|row| document(row, now)).collect();
+        out.raw(
+            format!("{:#}\n", json!({"schema_version": SCHEMA_VERSION, "jobs": jobs})).as_bytes(),
+        )?;
+    } else if rows.is_empty() {
+        let place = if layouts.len() == 1 && !command.all { " in this repository" } else { "" };
+        out.note(format_args!("no jobs yet{place}; `prodigy run WORKFLOW` starts one"));
+    } else {
+        table(&rows, layouts.len() > 1, now, out)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Prints one line for each job.
+fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<(), CliError> {
+    let head = ["JOB", "STATUS", "WORKFLOW", "STEPS", "STARTED", "TOOK", "REPOSITORY"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(|row| {
+        let Row { layout, job, summary, .. } = row;
+        vec![
+            job.to_string(),
+            status(row),
+            workflow(summary),
+            format!("{}/{}", summary.steps_done, summary.steps_total),
+            summary.started_at.map(minute).unwrap_or_default(),
+            duration::show(took(row, now)),
+            layout.repo().to_string(),
+        ]
+    }));
+    for line in &mut lines {
+        line.truncate(if repos { 7 } else { 6 });
+    }
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        out.line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+fn show(args: &Args, command: &ShowJobArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let row = row(&layout, job).map_err(|error| job_error(&command.job, error))?;
+    let now = clock::now();
+    if let Some(error) = &row.damage {
+        out.note(format_args!("warning: {error}; see `prodigy repair {} --dry-run`", row.job));
+    }
+    if command.json {
+        let document = json!({"schema_version": SCHEMA_VERSION, "job": document(&row, now)});
+        out.raw(format!("{document:#}\n").as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    for (name, value) in facts(&row, now) {
+        out.line(format_args!("{name:<12}{value}"))?;
+    }
+    if let Some(next) = next(&row) {
+        out.note(format_args!("\nnext: {next}"));
+    }
+    Ok(Exit::Success)
+}
+
+/// Returns what there is to say of a job, by name.
+fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
+    let Row { job, summary, .. } = row;
+    let started = summary.started.as_ref();
+    let mut facts = vec![("job", job.to_string()), ("status", status(row))];
+    facts.push(("workflow", workflow(summary)));
+    facts.extend(started.map(|started| ("repository", started.repository.clone())));
+    let steps = format!("{} of {} done", summary.steps_done, summary.steps_total);
+    let failed = match summary.steps_failed {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    facts.push(("steps", steps + &failed));
+    facts.extend(summary.running.iter().map(|(step, name)| ("at step", format!("{step} {name}"))));
+    facts.extend(summary.started_at.map(|at| ("started", second(at))));
+    facts.extend(summary.last_at.map(|at| ("last event", second(at))));
+    facts.push(("took", duration::show(took(row, now))));
+    match summary.resumed {
+        0 => {}
+        1 => facts.push(("resumed", "once".to_owned())),
+        times => facts.push(("resumed", format!("{times} times"))),
+    }
+    if summary.cost_usd > 0.0 {
+        facts.push(("cost", format!("${:.2}", summary.cost_usd)));
+    }
+    let target = started.and_then(|started| started.target_branch.clone());
+    facts.extend(summary.branch.clone().map(|branch| ("branch", branch)));
+    match (&summary.merged, target) {
+        (Some(commit), Some(target)) => facts.push(("merged", format!("{commit} into {target}"))),
+        (Some(commit), None) => facts.push(("merged", commit.clone())),
+        (None, _) => {}
+    }
+    facts.extend(summary.worktree.clone().map(|path| ("worktree", path)));
+    match &summary.end {
+        Some(End::Failed { step, failure }) => {
+            facts.push(("failure", format!("step {step}: {}: {}", failure.kind, failure.message)));
+        }
+        Some(End::Paused { message, .. }) => facts.push(("paused", message.clone())),
+        Some(End::Completed(_)) | None => {}
+    }
+    facts
+}
+
+/// Returns the command that makes sense next.
+fn next(row: &Row) -> Option<String> {
+    let job = &row.job;
+    match row.status {
+        JobStatus::Running => Some(format!("`prodigy events {job} --follow` watches it")),
+        JobStatus::Failed => Some(format!(
+            "`prodigy logs {job}` shows what its steps printed, `prodigy resume {job}` tries again"
+        )),
+        JobStatus::Paused | JobStatus::Interrupted => {
+            Some(format!("`prodigy resume {job}` goes on"))
+        }
+        JobStatus::MergeOutstanding => Some(format!("`prodigy resume {job}` merges the result")),
+        JobStatus::Completed | JobStatus::CompletedWithFailures => None,
+    }
+}
+
+/// Returns a job as JSON.
+fn document(row: &Row, now: Timestamp) -> Value {
+    let Row { layout, job, summary, status, damage } = row;
+    let started = summary.started.as_ref();
+    json!({
+        "job_id": job,
+        "repo": layout.repo(),
+        "status": if damage.is_some() { json!("damaged") } else { json!(status) },
+        "workflow_file": started.map(|started| &started.workflow_file),
+        "workflow_name": started.and_then(|started| started.workflow_name.as_ref()),
+        "repository": started.map(|started| &started.repository),
+        "target_branch": started.and_then(|started| started.target_branch.as_ref()),
+        "steps_done": summary.steps_done,
+        "steps_failed": summary.steps_failed,
+        "steps_total": summary.steps_total,
+        "current_step": summary.running.as_ref().map(|(step, _)| step),
+        "started_at": summary.started_at,
+        "last_event_at": summary.last_at,
+        "duration_ms": u64::try_from(took(row, now).as_millis()).unwrap_or(u64::MAX),
+        "resumed": summary.resumed,
+        "records": summary.records,
+        "cost_usd": summary.cost_usd,
+        "branch": summary.branch,
+        "worktree": summary.worktree,
+        "merged_commit": summary.merged,
+        "end": summary.end,
+        "damage": damage.as_ref().map(ToString::to_string),
+    })
+}
+
+fn status(row: &Row) -> String {
+    if row.damage.is_some() { "damaged".to_owned() } else { row.status.to_string() }
+}
+
+fn took(row: &Row, now: Timestamp) -> std::time::Duration {
+    row.summary.duration(row.status == JobStatus::Running, now)
+}
+
+/// Returns what people call the workflow.
+fn workflow(summary: &Summary) -> String {
+    summary.started.as_ref().map_or_else(
+        || "?".to_owned(),
+        |started| started.workflow_name.as_ref().unwrap_or(&started.workflow_file).clone(),
+    )
+}
+
+/// Returns a moment for a table.
+fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// Returns a moment as it can be typed for `--since`.
+fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -2,17 +2,26 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod doctor;
 pub(crate) mod events;
+pub(crate) mod exec;
 pub(crate) mod init;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod lookup;
 pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod repair;
+pub(crate) mod resume;
+pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod simulate_agent;
 pub(crate) mod supervise;
 pub(crate) mod validate;
 pub(crate) mod worktree;
+mod parameters;
+mod setup;
 
 use crate::{
     cli::{Args, Command},
@@ -24,6 +33,10 @@ use crate::{
 /// Runs the command that was asked for.
 pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
     let exit = match &args.command {
+        Command::Run(command) => run::run(args, command, out),
+        Command::Resume(command) => resume::run(args, command, out),
+        Command::Plan(command) => plan::run(args, command, out),
+        Command::Exec(command) => exec::run(args, command, out),
         Command::Validate(command) => validate::run(args, command, out),
         Command::Schema(command) => schema::run(args, command, out),
         Command::Worktree(command) => worktree::run(args, command, out),
@@ -37,6 +50,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Completions(command) => completions::run(args, command, out),
         Command::Man(command) => man::run(args, command, out),
         Command::Supervise(command) => supervise::run(args, command, out),
+        Command::SimulateAgent(command) => simulate_agent::run(args, command, out),
     }?;
     out.flush()?;
     Ok(exit)

@@ -1,11 +1,78 @@
 //! `prodigy repair`.
 
+use prodigy_core::ids::JobId;
+use prodigy_engine::{
+    clock,
+    store::{self, Damage, Health},
+};
+
+use super::lookup::{find_job, job_error};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
-/// TODO
+/// Make a job usable again whose journal is damaged
+///
+/// The records before the first damage are kept. The journal as it was is moved
+/// aside, never changed. Steps whose records are left out are run again by
+/// `prodigy resume`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RepairArgs {}
+pub(crate) struct RepairArgs {
+    /// The job
+    job: JobId,
 
-pub(super) fn run(_args: &Args, _command: &RepairArgs, _out: &mut Output) -> Result<Exit, CliError> {
-    Err(CliError::new(Exit::Failure, "unfinished"))
+    /// Only say what is wrong and what would be kept
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let failed = |error| job_error(&job, error);
+    if command.dry_run {
+        let Health { records, damage } = store::inspect(&layout, &job).map_err(failed)?;
+        match damage {
+            None => healthy(&job, out)?,
+            Some(damage) => {
+                describe(&damage, out)?;
+                out.line(format_args!("a repair would keep {}", count(records)))?;
+                left_out(&damage, out)?;
+            }
+        }
+        return Ok(Exit::Success);
+    }
+    let Some(repaired) = store::repair(&layout, &job, clock::now()).map_err(failed)? else {
+        healthy(&job, out)?;
+        return Ok(Exit::Success);
+    };
+    describe(&repaired.damage, out)?;
+    out.line(format_args!("kept {}", count(repaired.kept)))?;
+    left_out(&repaired.damage, out)?;
+    out.line(format_args!("the journal as it was is in {}", repaired.aside.display()))?;
+    out.note(format_args!("\nnext: `prodigy resume {job}` goes on from the last record kept"));
+    Ok(Exit::Success)
+}
+
+fn healthy(job: &JobId, out: &mut Output) -> Result<(), CliError> {
+    out.line(format_args!("the journal of job `{job}` is whole; there is nothing to repair"))
+}
+
+/// Says what is wrong.
+fn describe(damage: &Damage, out: &mut Output) -> Result<(), CliError> {
+    let Damage { path, line, reason, torn, .. } = damage;
+    out.line(format_args!("{} line {line}: {reason}", path.display()))?;
+    if *torn {
+        out.line("it is the end that a crash tore off; `prodigy resume` cuts it by itself")?;
+    }
+    Ok(())
+}
+
+/// Says what is lost.
+fn left_out(damage: &Damage, out: &mut Output) -> Result<(), CliError> {
+    if damage.records_behind == 0 {
+        return Ok(());
+    }
+    out.line(format_args!("left out: {} behind the damage", count(damage.records_behind)))
+}
+
+fn count(records: u64) -> String {
+    if records == 1 { "1 record".to_owned() } else { format!("{records} records") }
 }

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     diagnostic::{Diagnostic, Severity, Sources},
-    workflow::grammar,
-    yaml::{self, Node},
+    workflow::{Body, Loaded, Rejected, Workflow},
 };
 use serde_json::json;
 
@@ -16,6 +15,7 @@ use crate::{
     input,
     output::Output,
     report::diagnostics::{Finding, human},
+    workflow_file,
 };
 
 /// Check workflow files without running them
@@ -103,22 +103,17 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// Checks one file. The only place that knows what checking consists of.
+/// Checks one file, with everything it includes.
 fn check(path: &Path) -> Result<Checked, input::Error> {
-    let text = input::read(path)?;
-    let mut sources = Sources::default();
-    let file = sources.add(path.display().to_string(), text);
-    let text = sources.get(file).map(|source| source.text.as_str()).unwrap_or_default();
-    let mut diagnostics = Vec::new();
-    let mut summary = String::new();
-    match yaml::parse(text, file) {
-        Ok(node) => {
-            grammar::check(&node, &mut diagnostics);
-            summary = summarize(&node);
+    let (parsed, _) = workflow_file::parse(path)?;
+    Ok(match parsed {
+        Ok(Loaded { workflow, sources, warnings }) => {
+            Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
-        Err(mistakes) => diagnostics = mistakes,
-    }
-    Ok(Checked { sources, diagnostics, summary })
+        Err(Rejected { sources, diagnostics }) => {
+            Checked { sources, diagnostics, summary: String::new() }
+        }
+    })
 }
 
 fn show(path: &Path, checked: &Checked, out: &mut Output) -> Result<(), CliError> {
@@ -140,22 +135,14 @@ fn show(path: &Path, checked: &Checked, out: &mut Output) -> Result<(), CliError
 }
 
 /// Returns what is in a workflow.
-fn summarize(node: &Node) -> String {
-    let steps = |node: Option<&Node>| {
-        let list = node
-            .and_then(|node| node.as_sequence().or_else(|| node.get("commands")?.as_sequence()));
-        list.map_or(0, <[Node]>::len)
+fn summarize(workflow: &Workflow) -> String {
+    let parts = match &workflow.body {
+        Body::Sequential { steps } => return counted(steps.len(), "step"),
+        Body::MapReduce(parts) => parts,
     };
-    let Some(map) = node.get("map") else {
-        let list = node.get("steps").or_else(|| node.get("commands")).unwrap_or(node);
-        return counted(steps(Some(list)), "step");
-    };
-    let phases = [
-        ("setup", steps(node.get("setup"))),
-        ("map", steps(map.get("agent_template"))),
-        ("reduce", steps(node.get("reduce"))),
-    ];
-    let phases: Vec<String> = phases
+    let setup = parts.setup.as_ref().map_or(0, |setup| setup.phase.steps.len());
+    let reduce = parts.reduce.as_ref().map_or(0, |phase| phase.steps.len());
+    let phases: Vec<String> = [("setup", setup), ("map", parts.map.steps.len()), ("reduce", reduce)]
         .iter()
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{name} {}", counted(*count, "step")))

@@ -9,6 +9,10 @@ pub(crate) enum WorktreeCommand {
     Todo,
 }
 
-pub(super) fn run(_args: &Args, _command: &WorktreeCommand, _out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    _args: &Args,
+    _command: &WorktreeCommand,
+    _out: &mut Output,
+) -> Result<Exit, CliError> {
     Err(CliError::new(Exit::Failure, "unfinished"))
 }

@@ -1,3 +1,7 @@
-//! Showing people what prodigy knows.
+//! What people see of a run: live on a terminal, in plain lines elsewhere, and at its end.
 
 pub(crate) mod diagnostics;
+mod lines;
+mod live;
+pub(crate) mod progress;
+pub(crate) mod summary;

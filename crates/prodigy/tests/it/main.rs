@@ -1,3 +1,17 @@
 //! The `prodigy` command, run as people run it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
+#![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod completions;
+mod config;
+mod events;
+mod fixture;
+mod init;
+mod jobs;
+mod logs;
+mod process;
+mod repair;
+mod run;
+mod simulate_agent;
+mod stories;
 mod validate;

@@ -3,7 +3,7 @@
 use super::{
     file::{MAPREDUCE, WORKFLOW},
     fit::{Class, class, class_of, fits, help_for, wrong_name},
-    shape::{Choice, KeyShape, Names, RecordShape, Shape, TaggedShape},
+    shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape},
     step::STEP,
     suggest,
     words::{either, expected, found, shortened},
@@ -206,7 +206,7 @@ impl Checker<'_> {
         }
     }
 
-    fn table(&mut self, place: &Place, names: Names, value: &Shape, shape: &Shape, node: &Node) {
+    fn table(&mut self, place: &Place, names: KeyNames, value: &Shape, shape: &Shape, node: &Node) {
         let Some(entries) = node.as_mapping() else {
             self.wrong(place, shape, node);
             return;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::{
     file::{MAPREDUCE, WORKFLOW},
-    shape::{Names, RecordShape, Shape},
+    shape::{KeyNames, RecordShape, Shape},
     words::expected,
 };
 
@@ -79,8 +79,8 @@ fn shape(value: &Shape) -> String {
         }
         Shape::Table { names, value } => {
             let name = match names {
-                Names::Free | Names::Variable | Names::Environment => "name",
-                Names::ExitCode => "exit code",
+                KeyNames::Free | KeyNames::Variable | KeyNames::Environment => "name",
+                KeyNames::ExitCode => "exit code",
             };
             format!("{name} → {}", shape(value))
         }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     file::{MAPREDUCE, WORKFLOW},
-    shape::{KeyShape, LARGEST, Names, RecordShape, Shape, TaggedShape},
+    shape::{KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape},
     step::STEP,
 };
 
@@ -163,12 +163,12 @@ fn tagged(shape: &'static TaggedShape, definitions: &mut Map<String, Value>) -> 
     json!({"oneOf": each})
 }
 
-fn pattern(names: Names) -> &'static str {
+fn pattern(names: KeyNames) -> &'static str {
     match names {
-        Names::Free => "\\S",
-        Names::Variable => "^[A-Za-z_][A-Za-z0-9_]*$",
-        Names::Environment => "^[^=]+$",
-        Names::ExitCode => "^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$",
+        KeyNames::Free => "\\S",
+        KeyNames::Variable => "^[A-Za-z_][A-Za-z0-9_]*$",
+        KeyNames::Environment => "^[^=]+$",
+        KeyNames::ExitCode => "^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$",
     }
 }
 

@@ -1,0 +1,63 @@
+//! The names of the events, as the journal spells them.
+
+use crate::event::Event;
+
+/// Defines the names once, for the list and for the lookup.
+macro_rules! event_types {
+    ($($variant:pat => $name:literal,)*) => {
+        impl Event {
+            /// Every `event_type`, in the order of the documentation.
+            pub const TYPES: &'static [&'static str] = &[$($name),*];
+
+            /// Returns the event's `event_type`.
+            pub fn event_type(&self) -> &'static str {
+                match self {
+                    $($variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+event_types! {
+    Self::JobStarted(_) => "job_started",
+    Self::JobResumed { .. } => "job_resumed",
+    Self::JobPaused { .. } => "job_paused",
+    Self::JobCompleted { .. } => "job_completed",
+    Self::JobFailed { .. } => "job_failed",
+    Self::PhaseStarted { .. } => "phase_started",
+    Self::PhaseCompleted { .. } => "phase_completed",
+    Self::StepStarted { .. } => "step_started",
+    Self::StepCompleted(_) => "step_completed",
+    Self::StepFailed { .. } => "step_failed",
+    Self::StepSkipped { .. } => "step_skipped",
+    Self::AgentUsage { .. } => "agent_usage",
+    Self::WorktreeCreated { .. } => "worktree_created",
+    Self::WorktreeMerged { .. } => "worktree_merged",
+    Self::WorktreePreserved { .. } => "worktree_preserved",
+    Self::WorktreeCleaned { .. } => "worktree_cleaned",
+    Self::MergeConflict { .. } => "merge_conflict",
+    Self::GitTampering { .. } => "git_tampering",
+    Self::CheckpointCreated { .. } => "checkpoint_created",
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::event::Record;
+
+    #[test]
+    fn every_name_is_the_one_that_is_written() {
+        let golden = include_str!("../../prodigy-engine/tests/golden/v1/every-event.jsonl");
+        let mut seen = BTreeSet::new();
+        for line in golden.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            let record: Record = serde_json::from_str(line).unwrap();
+            assert_eq!(record.event.event_type(), value["event_type"]);
+            seen.insert(record.event.event_type());
+        }
+        assert_eq!(seen, Event::TYPES.iter().copied().collect());
+    }
+}

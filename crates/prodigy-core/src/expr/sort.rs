@@ -1,0 +1,160 @@
+//! Putting items in order.
+
+use std::cmp::Ordering;
+
+use super::{Place, ast::Term, eval, lexer::Token, order, parser::Parser};
+use crate::{diagnostic::Fault, vars::Vars};
+
+/// The keys that items are put in order by: `item.priority DESC NULLS LAST, item.path`.
+///
+/// Without `DESC`, smaller comes first. Values of different types have an order, too: false,
+/// true, numbers, texts, lists, mappings. Items for which a key is missing or `null`
+/// come last, whichever way the others go, unless `NULLS FIRST` is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortBy {
+    source: String,
+    keys: Vec<Key>,
+}
+
+/// One key.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    term: Term,
+    descending: bool,
+    nulls_first: bool,
+}
+
+impl SortBy {
+    /// Reads a list of sort keys.
+    pub fn parse(source: &str) -> Result<Self, Fault> {
+        let mut parser = Parser::new(source, Place::Item)?;
+        let mut keys = Vec::new();
+        loop {
+            keys.push(key(&mut parser)?);
+            if !parser.take_symbol(",")? {
+                break;
+            }
+        }
+        if parser.token != Token::End {
+            return Err(parser.expected("`ASC`, `DESC`, `NULLS` or `,`"));
+        }
+        Ok(Self { source: source.to_owned(), keys })
+    }
+
+    /// Returns the keys as written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns which of two items comes first; equal items keep their order in a stable sort.
+    pub fn compare(&self, a: &Vars, b: &Vars) -> Ordering {
+        let orders = self.keys.iter().map(|key| key.compare(a, b));
+        orders.fold(Ordering::Equal, Ordering::then)
+    }
+}
+
+impl Key {
+    fn compare(&self, a: &Vars, b: &Vars) -> Ordering {
+        let (a, b) = (eval::value(&self.term, a), eval::value(&self.term, b));
+        match (a.is_null(), b.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if self.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if self.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) if self.descending => order::total(&b, &a),
+            (false, false) => order::total(&a, &b),
+        }
+    }
+}
+
+fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
+    let term = parser.expression()?;
+    let descending = parser.take_word("desc")?;
+    if !descending {
+        parser.take_word("asc")?;
+    }
+    let mut nulls_first = false;
+    if parser.take_word("nulls")? {
+        nulls_first = parser.take_word("first")?;
+        if !nulls_first && !parser.take_word("last")? {
+            return Err(parser.expected("`FIRST` or `LAST`"));
+        }
+    }
+    Ok(Key { term, descending, nulls_first })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{super::tests::item_vars, *};
+
+    fn sorted(keys: &str, items: &[Value]) -> String {
+        let sort = SortBy::parse(keys).unwrap();
+        assert_eq!(sort.source(), keys);
+        let mut items: Vec<Vars> = items.iter().cloned().map(item_vars).collect();
+        items.sort_by(|a, b| sort.compare(a, b));
+        let shown: Vec<String> =
+            items.iter().map(|vars| vars.root("item").unwrap().to_string()).collect();
+        shown.join(" ")
+    }
+
+    #[test]
+    fn items_are_put_in_order() {
+        let items = [
+            json!({"p": 2, "n": "b"}),
+            json!({"n": "x"}),
+            json!({"p": 10, "n": "a"}),
+            json!({"p": 2, "n": "a"}),
+        ];
+        insta::assert_snapshot!(sorted("p", &items), @r#"{"p":2,"n":"b"} {"p":2,"n":"a"} {"p":10,"n":"a"} {"n":"x"}"#);
+        insta::assert_snapshot!(sorted("item.p DESC", &items), @r#"{"p":10,"n":"a"} {"p":2,"n":"b"} {"p":2,"n":"a"} {"n":"x"}"#);
+        insta::assert_snapshot!(sorted("item.p desc nulls first, item.n ASC", &items), @r#"{"n":"x"} {"p":10,"n":"a"} {"p":2,"n":"a"} {"p":2,"n":"b"}"#);
+        insta::assert_snapshot!(sorted("p ASC NULLS LAST, n DESC", &items), @r#"{"p":2,"n":"b"} {"p":2,"n":"a"} {"p":10,"n":"a"} {"n":"x"}"#);
+        insta::assert_snapshot!(sorted("length(n), n == 'a' DESC, p", &items), @r#"{"p":2,"n":"a"} {"p":10,"n":"a"} {"p":2,"n":"b"} {"n":"x"}"#);
+    }
+
+    #[test]
+    fn values_of_every_type_have_an_order() {
+        let items = [
+            json!({"a": 2}),
+            json!([2]),
+            json!("10"),
+            json!(3),
+            json!(null),
+            json!(true),
+            json!("9"),
+            json!(2.5),
+            json!(false),
+            json!([1, 2]),
+            json!({"a": 1, "b": 0}),
+            json!(-1),
+            json!([]),
+            json!({}),
+        ];
+        insta::assert_snapshot!(sorted("item", &items), @r#"false true -1 2.5 3 "10" "9" [] [1,2] [2] {} {"a":1,"b":0} {"a":2} null"#);
+        insta::assert_snapshot!(sorted("item DESC", &items), @r#"{"a":2} {"a":1,"b":0} {} [2] [1,2] [] "9" "10" 3 2.5 -1 true false null"#);
+    }
+
+    #[test]
+    fn bad_sort_keys_are_refused() {
+        let shown: Vec<String> =
+            ["", "a,", "a DESC b", "a NULLS", "a NULLS MIDDLE", "DESC DESC DESC", "${a}"]
+                .iter()
+                .map(|source| {
+                    let fault = SortBy::parse(source).unwrap_err();
+                    format!("{source:<15} {:?}: {}", fault.range, fault.message)
+                })
+                .collect();
+        insta::assert_snapshot!(shown.join("\n"), @"
+                        0..0: the expression is empty
+        a,              2..2: expected a value, found the end
+        a DESC b        7..8: expected `ASC`, `DESC`, `NULLS` or `,`, found `b`
+        a NULLS         7..7: expected `FIRST` or `LAST`, found the end
+        a NULLS MIDDLE  8..14: expected `FIRST` or `LAST`, found `MIDDLE`
+        DESC DESC DESC  10..14: expected `ASC`, `DESC`, `NULLS` or `,`, found `DESC`
+        ${a}            0..4: `${…}` can only be used in `when`
+        ");
+    }
+}

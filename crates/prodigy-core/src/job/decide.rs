@@ -1,0 +1,517 @@
+//! The one place where a job decides.
+
+use super::{Job, state::top_level_path};
+use crate::{
+    event::{
+        AfterFailure, CompletedStatus, Event, LogRange, PauseReason, PhaseName, Snapshot,
+        StepCompleted,
+    },
+    failure::Failure,
+};
+
+/// Something the outside world tells a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Nothing in particular: go on with what comes next.
+    Tick,
+    /// The worktree is there.
+    TreeReady {
+        /// Its directory.
+        path: String,
+        /// Its branch.
+        branch: String,
+        /// The commit it starts from.
+        commit: String,
+    },
+    /// Something happened inside a step.
+    Inside(Event),
+    /// A top-level step is over and the run goes on.
+    StepDone(Box<StepCompleted>),
+    /// A top-level step was not run because its condition was false.
+    StepSkipped {
+        /// The step's path.
+        step: String,
+        /// What progress calls it.
+        name: String,
+        /// The condition.
+        when: String,
+    },
+    /// A top-level step ended the phase.
+    StepFailed {
+        /// The step's path.
+        step: String,
+        /// The attempt that failed last.
+        attempt: u32,
+        /// Why.
+        failure: Failure,
+        /// How long it took.
+        duration_ms: u64,
+        /// Where its output stands.
+        log: Option<LogRange>,
+    },
+    /// The result is in the branch it belongs to.
+    Merged {
+        /// The job's branch.
+        source: String,
+        /// The branch the user started from.
+        target: String,
+        /// The target's commit.
+        commit: String,
+        /// How many commits came with it.
+        commits: u64,
+    },
+    /// There was nothing to merge.
+    NothingToMerge,
+    /// The result could not be merged, or nobody said that it should be.
+    NotMerged {
+        /// Why, for people.
+        message: String,
+        /// The paths in conflict, if that is why.
+        conflict: Option<(String, Vec<String>)>,
+    },
+    /// The worktree is gone.
+    TreeCleaned {
+        /// Where it was.
+        path: String,
+    },
+    /// The worktree stays.
+    TreeKept {
+        /// Where it is.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The run has to stop.
+    Stop {
+        /// Why.
+        reason: PauseReason,
+        /// Why, for people.
+        message: String,
+    },
+}
+
+/// Something a job wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Make the worktree and send [`Input::TreeReady`].
+    CreateTree,
+    /// Bring the worktree back to this state; the next action follows at once.
+    RestoreTree(Snapshot),
+    /// Run a top-level step.
+    RunStep {
+        /// Its path.
+        path: String,
+        /// The round, from 0.
+        round: u32,
+        /// The step of the round, from 0.
+        index: u32,
+        /// The attempt, from 1.
+        attempt: u32,
+    },
+    /// Merge the result into the branch the user started from.
+    Merge,
+    /// Remove the worktree, unless it holds something that is nowhere else.
+    CleanTree,
+    /// The job is over for this run.
+    Finish(Ending),
+}
+
+/// How this run of a job ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything is done.
+    Completed,
+    /// A step failed.
+    Failed,
+    /// The result waits to be merged.
+    MergeOutstanding,
+    /// It was stopped.
+    Paused(PauseReason),
+}
+
+/// What a job decided: first write the events, then do the actions.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[must_use = "events that are not written did not happen"]
+pub struct Decision {
+    /// What to append to the journal, in order.
+    pub events: Vec<Event>,
+    /// What to do once the events are written.
+    pub actions: Vec<Action>,
+    /// Whether to send [`Input::Tick`] once the events are applied.
+    pub tick: bool,
+}
+
+impl Decision {
+    /// Writes something and goes on.
+    fn note(events: Vec<Event>) -> Self {
+        Self { events, actions: Vec::new(), tick: true }
+    }
+
+    /// Writes something and ends the run.
+    fn finish(events: Vec<Event>, ending: Ending) -> Self {
+        Self { events, actions: vec![Action::Finish(ending)], tick: false }
+    }
+}
+
+/// What `decide` has to know besides the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The names of the steps of one round, for the records.
+    pub step_names: Vec<String>,
+    /// How long the job ran so far, pauses not counted.
+    pub elapsed_ms: u64,
+    /// The commits on the job's branch.
+    pub commits: u64,
+}
+
+/// Decides what follows from `input`.
+///
+/// The job is not changed. The caller appends the events to the journal, applies
+/// them with [`Job::apply`], and only then carries out the actions; a crash in
+/// between leaves a journal that says what was about to happen.
+pub fn decide(job: &Job, input: Input, settings: &Settings) -> Decision {
+    match input {
+        Input::Tick => go_on(job, settings),
+        Input::TreeReady { path, branch, commit } => {
+            Decision::note(vec![Event::WorktreeCreated { path, branch, commit }])
+        }
+        Input::Inside(event) => Decision { events: vec![event], ..Decision::default() },
+        Input::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
+        Input::StepSkipped { step, name, when } => {
+            Decision::note(vec![Event::StepSkipped { step, name, when }])
+        }
+        Input::StepFailed { step, attempt, failure, duration_ms, log } => Decision::finish(
+            vec![
+                Event::StepFailed {
+                    step: step.clone(),
+                    attempt,
+                    failure: failure.clone(),
+                    then: AfterFailure::Stop,
+                    duration_ms,
+                    log,
+                },
+                Event::JobFailed { step, failure },
+            ],
+            Ending::Failed,
+        ),
+        Input::Merged { source, target, commit, commits } => Decision::note(vec![
+            Event::WorktreeMerged { source, target, commit, commits },
+            Event::PhaseCompleted { phase: PhaseName::Merge },
+        ]),
+        Input::NothingToMerge => {
+            Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Merge }])
+        }
+        Input::NotMerged { message, conflict } => {
+            let mut events = Vec::new();
+            if let Some((target, paths)) = conflict {
+                events.push(Event::MergeConflict { target, paths });
+            }
+            events.push(Event::JobPaused { reason: PauseReason::MergeOutstanding, message });
+            Decision::finish(events, Ending::MergeOutstanding)
+        }
+        Input::TreeCleaned { path } => Decision::note(vec![Event::WorktreeCleaned { path }]),
+        Input::TreeKept { path, reason } => {
+            Decision::note(vec![Event::WorktreePreserved { path, reason }])
+        }
+        Input::Stop { reason, message } => {
+            Decision::finish(vec![Event::JobPaused { reason, message }], Ending::Paused(reason))
+        }
+    }
+}
+
+/// Decides what comes next when nothing is under way in this run.
+///
+/// ```text
+/// worktree ─▶ steps phase ─▶ step … step ─▶ merge phase ─▶ tidy up ─▶ completed
+/// ```
+fn go_on(job: &Job, settings: &Settings) -> Decision {
+    if job.tree.is_none() {
+        return Decision { actions: vec![Action::CreateTree], ..Decision::default() };
+    }
+    if !job.phases_done.contains(&PhaseName::Steps) {
+        if job.phase.is_none() {
+            return Decision::note(vec![Event::PhaseStarted { phase: PhaseName::Steps }]);
+        }
+        let Some((round, index)) = job.position() else {
+            return Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Steps }]);
+        };
+        return start_step(job, settings, round, index);
+    }
+    if !job.phases_done.contains(&PhaseName::Merge) {
+        let mut decision = Decision { actions: vec![Action::Merge], ..Decision::default() };
+        if job.phase.is_none() {
+            decision.events.push(Event::PhaseStarted { phase: PhaseName::Merge });
+        }
+        return decision;
+    }
+    if !job.tidy {
+        return Decision { actions: vec![Action::CleanTree], ..Decision::default() };
+    }
+    let status = if job.failed_steps == 0 {
+        CompletedStatus::Completed
+    } else {
+        CompletedStatus::CompletedWithFailures
+    };
+    let (duration_ms, commits) = (settings.elapsed_ms, settings.commits);
+    Decision::finish(vec![Event::JobCompleted { status, duration_ms, commits }], Ending::Completed)
+}
+
+/// Starts a top-level step; one that was cut off starts again where it first started.
+fn start_step(job: &Job, settings: &Settings, round: u32, index: u32) -> Decision {
+    let rounds = job.started.as_ref().map_or(1, |started| started.rounds);
+    let path = top_level_path(round, index, rounds);
+    let name = usize::try_from(index).ok().and_then(|index| settings.step_names.get(index));
+    let mut actions = Vec::new();
+    if job.running.is_some() {
+        // The step was cut off: what it did to the worktree is taken back first.
+        actions.extend(job.last_snapshot().map(Action::RestoreTree));
+    }
+    let attempt = 1;
+    actions.push(Action::RunStep { path: path.clone(), round, index, attempt });
+    let event = Event::StepStarted { step: path, name: name.cloned().unwrap_or_default(), attempt };
+    Decision { events: vec![event], actions, tick: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        Timestamp,
+        event::{FORMAT, JobStarted, Record, StepStatus},
+        failure::FailureKind,
+        job::End,
+    };
+
+    fn settings() -> Settings {
+        Settings {
+            step_names: vec!["one".into(), "two".into(), "three".into()],
+            elapsed_ms: 7,
+            commits: 1,
+        }
+    }
+
+    fn started(rounds: u32) -> Event {
+        Event::JobStarted(Box::new(JobStarted {
+            version: "0".into(),
+            workflow_file: "w.yml".into(),
+            workflow_hash: "h".into(),
+            workflow_name: None,
+            repository: "/r".into(),
+            target_branch: Some("main".into()),
+            base_commit: "base".into(),
+            steps: 3,
+            inputs: vec![],
+            rounds,
+            parameters: BTreeMap::new(),
+            profile: None,
+            yes: true,
+        }))
+    }
+
+    /// A journal in memory.
+    #[derive(Default)]
+    struct World {
+        job: Job,
+        journal: Vec<Record>,
+    }
+
+    impl World {
+        fn write(&mut self, event: Event) {
+            let record = Record {
+                format: FORMAT,
+                seq: self.job.seq + 1,
+                timestamp: Timestamp::UNIX_EPOCH,
+                job_id: "job".parse().unwrap(),
+                event,
+            };
+            self.job.apply(&record).unwrap();
+            self.journal.push(record);
+        }
+
+        fn tell(&mut self, input: Input) -> Decision {
+            let decision = decide(&self.job, input, &settings());
+            for event in decision.events.clone() {
+                self.write(event);
+            }
+            decision
+        }
+
+        /// Runs until the end or until the journal has `crash_at` records.
+        fn run(
+            &mut self,
+            answers: &mut impl Iterator<Item = bool>,
+            crash_at: usize,
+        ) -> Option<Ending> {
+            let mut next = Input::Tick;
+            loop {
+                let decision = self.tell(next);
+                if self.journal.len() >= crash_at {
+                    return None;
+                }
+                next = Input::Tick;
+                for action in decision.actions {
+                    next = match action {
+                        Action::CreateTree => Input::TreeReady {
+                            path: "/t".into(),
+                            branch: "b".into(),
+                            commit: "base".into(),
+                        },
+                        Action::RestoreTree(_) => continue,
+                        Action::RunStep { path, .. } => {
+                            self.answer(&path, answers.next().unwrap_or(true))
+                        }
+                        Action::Merge => Input::Merged {
+                            source: "b".into(),
+                            target: "main".into(),
+                            commit: "m".into(),
+                            commits: 1,
+                        },
+                        Action::CleanTree => Input::TreeCleaned { path: "/t".into() },
+                        Action::Finish(ending) => return Some(ending),
+                    };
+                }
+            }
+        }
+
+        fn answer(&self, path: &str, well: bool) -> Input {
+            let step = path.to_owned();
+            if !well {
+                let failure = Failure::new(FailureKind::CommandFailed, "exit code 1");
+                return Input::StepFailed { step, attempt: 1, failure, duration_ms: 1, log: None };
+            }
+            let snapshot = Snapshot {
+                head: format!("head-{}", self.job.done),
+                index: "i".into(),
+                files: "f".into(),
+            };
+            Input::StepDone(Box::new(StepCompleted {
+                step,
+                id: Some("id".into()),
+                attempt: 1,
+                status: StepStatus::Success,
+                exit_code: 0,
+                duration_ms: 1,
+                output: format!("out-{}", self.job.done),
+                agent: false,
+                captures: BTreeMap::from([(format!("v{}", self.job.done), 1.into())]),
+                inner: BTreeMap::new(),
+                snapshot: Some(snapshot),
+                log: None,
+            }))
+        }
+    }
+
+    #[test]
+    fn a_job_tells_its_story_in_order() {
+        let mut world = World::default();
+        world.write(started(1));
+        assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+        let story: Vec<String> = world
+            .journal
+            .iter()
+            .map(|record| {
+                let value = serde_json::to_value(record).unwrap();
+                let step = value["step"].as_str().unwrap_or_default();
+                format!("{} {step}", value["event_type"].as_str().unwrap()).trim().to_owned()
+            })
+            .collect();
+        insta::assert_snapshot!(story.join("\n"), @"
+        job_started
+        worktree_created
+        phase_started
+        step_started 1
+        step_completed 1
+        step_started 2
+        step_completed 2
+        step_started 3
+        step_completed 3
+        phase_completed
+        phase_started
+        worktree_merged
+        phase_completed
+        worktree_cleaned
+        job_completed
+        ");
+    }
+
+    #[test]
+    fn a_step_that_was_cut_off_starts_again_from_the_last_snapshot() {
+        let mut world = World::default();
+        world.write(started(1));
+        assert_eq!(world.run(&mut std::iter::repeat(true), 6), None, "step 2 is under way");
+        let decision = world.tell(Input::Tick);
+        let snapshot = Snapshot { head: "head-0".into(), index: "i".into(), files: "f".into() };
+        let run = Action::RunStep { path: "2".into(), round: 0, index: 1, attempt: 1 };
+        assert_eq!(decision.actions, [Action::RestoreTree(snapshot), run]);
+    }
+
+    #[test]
+    fn a_failed_step_ends_the_job_and_a_resumed_job_repeats_it() {
+        let mut world = World::default();
+        world.write(started(1));
+        let ending = world.run(&mut [true, false].into_iter(), usize::MAX);
+        assert_eq!(ending, Some(Ending::Failed));
+        assert!(matches!(&world.job.end, Some(End::Failed { step, .. }) if step == "2"));
+        world.write(Event::JobResumed { version: "0".into(), workflow: None });
+        assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+        assert_eq!(world.job.done, 3);
+    }
+
+    #[test]
+    fn the_journal_cannot_complete_a_step_that_was_not_started() {
+        let mut world = World::default();
+        world.write(started(1));
+        let Input::StepDone(step) = world.answer("1", true) else { unreachable!() };
+        let record = Record {
+            format: FORMAT,
+            seq: 2,
+            timestamp: Timestamp::UNIX_EPOCH,
+            job_id: "job".parse().unwrap(),
+            event: Event::StepCompleted(step),
+        };
+        let before = world.job.clone();
+        insta::assert_snapshot!(world.job.apply(&record).unwrap_err(), @"record 2 (step_completed) cannot follow what was recorded before it");
+        assert_eq!(world.job, before, "an error changes nothing");
+    }
+
+    proptest! {
+        /// Nothing finished is lost, and a resumed job is the job that never stopped.
+        #[test]
+        fn a_job_that_crashes_anywhere_ends_like_one_that_does_not(
+            rounds in 1_u32..3,
+            crashes in prop::collection::vec(2_usize..40, 0..6),
+            failures in prop::collection::vec(prop::bool::weighted(0.8), 0..12),
+        ) {
+            let mut calm = World::default();
+            calm.write(started(rounds));
+            prop_assert_eq!(calm.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+
+            let mut world = World::default();
+            world.write(started(rounds));
+            let mut answers = failures.into_iter();
+            for crash in crashes {
+                let at = world.journal.len() + crash;
+                if world.run(&mut answers, at) == Some(Ending::Completed) {
+                    break;
+                }
+                let mut folded = Job::default();
+                for record in &world.journal {
+                    folded.apply(record).unwrap();
+                }
+                prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
+                world.write(Event::JobResumed { version: "0".into(), workflow: None });
+            }
+            while !matches!(world.job.end, Some(End::Completed(_))) {
+                world.run(&mut std::iter::repeat(true), usize::MAX);
+            }
+            prop_assert_eq!(world.job.done, calm.job.done);
+            prop_assert_eq!(&world.job.vars, &calm.job.vars);
+            prop_assert_eq!(&world.job.snapshot, &calm.job.snapshot);
+            prop_assert_eq!(&world.job.merged, &calm.job.merged);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What people want to know of a job at a glance.
+
+use std::{fmt, time::Duration};
+
+use serde::Serialize;
+
+use super::End;
+use crate::{
+    Timestamp,
+    event::{
+        CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus, is_top_level,
+    },
+};
+
+/// A job at a glance, folded from its journal in constant memory.
+///
+/// Unlike [`Job`](super::Job) it accepts any order of records: it shows what
+/// there is, also of a journal that cannot be resumed from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// What was known at the beginning.
+    pub started: Option<JobStarted>,
+    /// When the job began.
+    pub started_at: Option<Timestamp>,
+    /// When the last record was written.
+    pub last_at: Option<Timestamp>,
+    /// How many records there are.
+    pub records: u64,
+    /// How many top-level steps are done, over all rounds.
+    pub steps_done: u32,
+    /// How many of them failed without ending the job.
+    pub steps_failed: u32,
+    /// How many top-level steps there are, over all rounds.
+    pub steps_total: u32,
+    /// The top-level step that was started last and has not ended: its path and name.
+    pub running: Option<(String, String)>,
+    /// How often the job was taken up again.
+    pub resumed: u32,
+    /// What agents said they cost.
+    pub cost_usd: f64,
+    /// The job's branch.
+    pub branch: Option<String>,
+    /// The job's worktree, as long as it is there.
+    pub worktree: Option<String>,
+    /// The commit that the merge made.
+    pub merged: Option<String>,
+    /// How the last run of the job ended, if it did.
+    pub end: Option<End>,
+    /// How long the runs before the current one took.
+    earlier: Duration,
+    /// When the current run began.
+    run_began: Option<Timestamp>,
+}
+
+/// How a job is, as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStatus {
+    /// A process works on it.
+    Running,
+    /// It was stopped and can be resumed.
+    Paused,
+    /// Its process died. It can be resumed.
+    Interrupted,
+    /// Its work is done and waits to be merged.
+    MergeOutstanding,
+    /// It did everything.
+    Completed,
+    /// It did everything, and some of it failed.
+    CompletedWithFailures,
+    /// A step failed. It can be resumed at that step.
+    Failed,
+}
+
+impl Summary {
+    /// Takes in the next record.
+    pub fn apply(&mut self, record: &Record) {
+        self.records += 1;
+        let before = self.last_at.replace(record.timestamp);
+        match &record.event {
+            Event::JobStarted(started) => {
+                self.started_at = Some(record.timestamp);
+                self.run_began = Some(record.timestamp);
+                self.steps_total = started.steps.saturating_mul(started.rounds);
+                self.started = Some((**started).clone());
+            }
+            Event::JobResumed { workflow, .. } => {
+                self.resumed += 1;
+                self.end = None;
+                // A run that died ended with the record before this one.
+                self.earlier += between(self.run_began.replace(record.timestamp), before);
+                if let (Some(changed), Some(started)) = (workflow, &mut self.started) {
+                    started.steps = changed.steps;
+                    self.steps_total = changed.steps.saturating_mul(started.rounds);
+                }
+            }
+            Event::JobPaused { reason, message } => {
+                self.stop(record, End::Paused { reason: *reason, message: message.clone() });
+            }
+            Event::JobCompleted { status, .. } => self.stop(record, End::Completed(*status)),
+            Event::JobFailed { step, failure } => {
+                self.stop(record, End::Failed { step: step.clone(), failure: failure.clone() });
+            }
+            Event::StepStarted { step, name, .. } if is_top_level(step) => {
+                self.running = Some((step.clone(), name.clone()));
+            }
+            Event::StepCompleted(step) if is_top_level(&step.step) => {
+                self.running = None;
+                self.steps_done += 1;
+                self.steps_failed += u32::from(step.status == StepStatus::Failed);
+            }
+            Event::StepSkipped { step, .. } if is_top_level(step) => {
+                self.running = None;
+                self.steps_done += 1;
+            }
+            Event::AgentUsage { cost_usd, .. } => self.cost_usd += cost_usd,
+            Event::WorktreeCreated { path, branch, .. } => {
+                self.worktree = Some(path.clone());
+                self.branch = Some(branch.clone());
+            }
+            Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
+            Event::WorktreeCleaned { .. } => self.worktree = None,
+            Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => {}
+        }
+    }
+
+    /// Returns how the job is; `held` says whether a process holds its lock.
+    pub fn status(&self, held: bool) -> JobStatus {
+        match &self.end {
+            Some(End::Completed(CompletedStatus::Completed)) => JobStatus::Completed,
+            Some(End::Completed(CompletedStatus::CompletedWithFailures)) => {
+                JobStatus::CompletedWithFailures
+            }
+            // Whoever holds the lock is about to record that it took the job up.
+            Some(End::Failed { .. } | End::Paused { .. }) | None if held => JobStatus::Running,
+            Some(End::Failed { .. }) => JobStatus::Failed,
+            Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }) => {
+                JobStatus::MergeOutstanding
+            }
+            Some(End::Paused { .. }) => JobStatus::Paused,
+            None => JobStatus::Interrupted,
+        }
+    }
+
+    /// Returns how long the job ran, pauses not counted; `now` counts if it is running.
+    ///
+    /// A run that died is counted up to its last record.
+    pub fn duration(&self, held: bool, now: Timestamp) -> Duration {
+        let until = if held && self.end.is_none() { Some(now) } else { self.last_at };
+        self.earlier + between(self.run_began, until)
+    }
+
+    fn stop(&mut self, record: &Record, end: End) {
+        self.earlier += between(self.run_began.take(), Some(record.timestamp));
+        self.end = Some(end);
+    }
+}
+
+/// Returns the time between two moments; none if a clock was set back.
+fn between(from: Option<Timestamp>, until: Option<Timestamp>) -> Duration {
+    match (from, until) {
+        (Some(from), Some(until)) => {
+            Duration::try_from(until.duration_since(from)).unwrap_or_default()
+        }
+        (Some(_) | None, Some(_) | None) => Duration::ZERO,
+    }
+}
+
+impl JobStatus {
+    /// Returns whether `prodigy resume` takes the job up.
+    pub fn is_resumable(self) -> bool {
+        match self {
+            Self::Paused | Self::Interrupted | Self::MergeOutstanding | Self::Failed => true,
+            Self::Running | Self::Completed | Self::CompletedWithFailures => false,
+        }
+    }
+}
+
+impl fmt::Display for JobStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Interrupted => "interrupted",
+            Self::MergeOutstanding => "merge outstanding",
+            Self::Completed => "completed",
+            Self::CompletedWithFailures => "completed with failures",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn golden() -> Vec<Record> {
+        include_str!("../../../prodigy-engine/tests/golden/v1/every-event.jsonl")
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    fn now() -> Timestamp {
+        "2026-08-24T10:16:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn a_job_is_shown_as_far_as_it_got() {
+        let mut summary = Summary::default();
+        let mut seen = Vec::new();
+        for record in golden() {
+            summary.apply(&record);
+            seen.push(format!(
+                "{:<18} {:<23} {:<23} {}/{} {:?}",
+                record.event.event_type(),
+                summary.status(false).to_string(),
+                summary.status(true).to_string(),
+                summary.steps_done,
+                summary.steps_total,
+                summary.duration(false, now()),
+            ));
+        }
+        insta::assert_snapshot!(seen.join("\n"), @"
+        job_started        interrupted             running                 0/8 0ns
+        worktree_created   interrupted             running                 0/8 5ms
+        phase_started      interrupted             running                 0/8 6ms
+        step_started       interrupted             running                 0/8 7ms
+        step_completed     interrupted             running                 1/8 1.2s
+        step_started       interrupted             running                 1/8 1.201s
+        step_failed        interrupted             running                 1/8 2.5s
+        job_paused         paused                  running                 1/8 3s
+        job_resumed        interrupted             running                 1/8 3s
+        step_started       interrupted             running                 1/8 3.001s
+        step_completed     interrupted             running                 2/8 4s
+        step_skipped       interrupted             running                 3/8 4.001s
+        step_started       interrupted             running                 3/8 4.002s
+        agent_usage        interrupted             running                 3/8 5s
+        step_completed     interrupted             running                 4/8 5.001s
+        checkpoint_created interrupted             running                 4/8 5.002s
+        phase_completed    interrupted             running                 4/8 5.003s
+        phase_started      interrupted             running                 4/8 5.004s
+        merge_conflict     interrupted             running                 4/8 5.005s
+        worktree_preserved interrupted             running                 4/8 5.006s
+        job_failed         failed                  running                 4/8 5.007s
+        job_resumed        interrupted             running                 4/8 5.007s
+        worktree_merged    interrupted             running                 4/8 5.008s
+        worktree_cleaned   interrupted             running                 4/8 5.009s
+        job_completed      completed with failures completed with failures 4/8 5.01s
+        ");
+    }
+
+    #[test]
+    fn the_time_of_a_running_job_goes_on_and_pauses_do_not_count() {
+        let mut summary = Summary::default();
+        for record in golden().iter().take(8) {
+            summary.apply(record);
+        }
+        assert_eq!(summary.duration(true, now()), Duration::from_secs(3));
+        summary.apply(&golden()[8]);
+        assert_eq!(summary.duration(false, now()), Duration::from_secs(3));
+        assert_eq!(summary.duration(true, now()), Duration::from_secs(3 + 56));
+    }
+
+    #[test]
+    fn a_run_that_died_counts_up_to_its_last_record() {
+        let mut summary = Summary::default();
+        for (number, record) in golden().iter().take(9).enumerate() {
+            // Without the pause, the first run ends with a failed step after 2.5 seconds.
+            if number != 7 {
+                summary.apply(record);
+            }
+        }
+        assert_eq!(summary.duration(false, now()), Duration::from_millis(2500));
+        assert_eq!(summary.duration(true, now()), Duration::from_millis(2500 + 56_000));
+    }
+
+    #[test]
+    fn everything_worth_knowing_is_kept() {
+        let mut summary = Summary::default();
+        for record in golden() {
+            summary.apply(&record);
+        }
+        summary.started = None;
+        insta::assert_debug_snapshot!(summary, @r#"
+        Summary {
+            started: None,
+            started_at: Some(
+                2026-08-24T10:15:00Z,
+            ),
+            last_at: Some(
+                2026-08-24T10:15:07.003Z,
+            ),
+            records: 25,
+            steps_done: 4,
+            steps_failed: 1,
+            steps_total: 8,
+            running: None,
+            resumed: 2,
+            cost_usd: 0.125,
+            branch: Some(
+                "prodigy/workflow-20260824-101500-a1b2c3d4",
+            ),
+            worktree: None,
+            merged: Some(
+                "4444444444444444444444444444444444444444",
+            ),
+            end: Some(
+                Completed(
+                    CompletedWithFailures,
+                ),
+            ),
+            earlier: 5.01s,
+            run_began: None,
+        }
+        "#);
+    }
+}

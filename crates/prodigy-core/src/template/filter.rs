@@ -1,0 +1,158 @@
+//! Filters: `${path|filter}`.
+
+use serde_json::Value;
+
+use super::nearest::nearest;
+use crate::vars::value_text;
+
+/// What is done to a value before it is inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filter {
+    /// The value as compact JSON: text gets quotes.
+    Json,
+    /// Lower case.
+    Lower,
+    /// Upper case.
+    Upper,
+    /// Without white space at both ends.
+    Trim,
+    /// How many characters, elements or fields.
+    Length,
+    /// A list with one element per line.
+    Lines,
+    /// A relative path that stays inside.
+    ///
+    /// Quoting cannot stop a program from reading a value such as `-rf` as an
+    /// option; this filter can, because it puts `./` in front of a leading `-`.
+    Path,
+    /// Shell only: every word of the value is an argument of its own; of a
+    /// list, every element.
+    Words,
+    /// Shell only: the value is written to a file and the file's path inserted.
+    File,
+    /// Shell only, with `allow_raw`: the value becomes part of the program.
+    Raw,
+}
+
+/// A value on its way into a template.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Filled {
+    /// The value.
+    pub(super) value: Value,
+    /// Whether it is JSON text already, so that a JSON sink must not encode it again.
+    pub(super) encoded: bool,
+}
+
+const ALL: [(&str, Filter); 10] = [
+    ("json", Filter::Json),
+    ("lower", Filter::Lower),
+    ("upper", Filter::Upper),
+    ("trim", Filter::Trim),
+    ("length", Filter::Length),
+    ("lines", Filter::Lines),
+    ("path", Filter::Path),
+    ("words", Filter::Words),
+    ("file", Filter::File),
+    ("raw", Filter::Raw),
+];
+
+impl Filter {
+    /// Returns the filter with a name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        ALL.iter().find(|(known, _)| *known == name).map(|(_, filter)| *filter)
+    }
+
+    /// Returns what to do about a name that is no filter.
+    pub(super) fn advice(name: &str) -> String {
+        match nearest(name, ALL.iter().map(|(known, _)| *known)) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => {
+                let names: Vec<String> =
+                    ALL.iter().map(|(known, _)| format!("`{known}`")).collect();
+                format!("the filters are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Returns the filter's name.
+    pub(super) fn name(self) -> &'static str {
+        ALL.iter().find(|(_, filter)| *filter == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether the filter says how a value travels into a shell script.
+    pub(super) fn is_shell_only(self) -> bool {
+        match self {
+            Self::Words | Self::File | Self::Raw => true,
+            Self::Json
+            | Self::Lower
+            | Self::Upper
+            | Self::Trim
+            | Self::Length
+            | Self::Lines
+            | Self::Path => false,
+        }
+    }
+
+    /// Applies the filter; an error says what is wrong with the value.
+    pub(super) fn apply(self, filled: Filled) -> Result<Filled, String> {
+        let value = filled.value;
+        let text = match self {
+            Self::Words | Self::File | Self::Raw => return Ok(Filled { value, ..filled }),
+            Self::Json => {
+                return Ok(Filled { value: Value::String(value.to_string()), encoded: true });
+            }
+            Self::Lower => value_text(&value).to_lowercase(),
+            Self::Upper => value_text(&value).to_uppercase(),
+            Self::Trim => value_text(&value).trim().to_owned(),
+            Self::Length => {
+                return Ok(Filled { value: Value::from(length(&value)), encoded: false });
+            }
+            Self::Lines => match &value {
+                Value::Array(elements) => {
+                    elements.iter().map(value_text).collect::<Vec<_>>().join("\n")
+                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Object(_) => value_text(&value),
+            },
+            Self::Path => inside(&value_text(&value))?,
+        };
+        Ok(Filled { value: Value::String(text), encoded: false })
+    }
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => elements.len(),
+        Value::Object(fields) => fields.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            value_text(value).chars().count()
+        }
+    }
+}
+
+/// Checks that a value is a relative path that stays inside, and returns it
+/// with `./` before a leading `-`.
+fn inside(path: &str) -> Result<String, String> {
+    stays_inside(path)?;
+    Ok(if path.starts_with('-') { format!("./{path}") } else { path.to_owned() })
+}
+
+/// Checks that a value is a relative path that stays inside.
+pub(super) fn stays_inside(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("is empty, so it is no path".to_owned());
+    }
+    if path.contains('\0') {
+        return Err("contains a NUL byte, so it is no path".to_owned());
+    }
+    if path.starts_with('/') {
+        return Err("is an absolute path; it must be relative and stay inside".to_owned());
+    }
+    if path.split('/').any(|part| part == "..") {
+        return Err("has a `..` in it; a path must stay inside".to_owned());
+    }
+    Ok(())
+}

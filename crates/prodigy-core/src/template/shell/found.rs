@@ -1,0 +1,279 @@
+//! What reading a script finds: references, how each is spelled, what is refused.
+
+use std::ops::Range;
+
+use super::variables::{EVALUATED, Variables};
+use crate::{
+    diagnostic::Fault,
+    template::{filter::Filter, reference::Reference},
+};
+
+/// How a reference is written in the finished script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::template) enum Spelling {
+    /// A word of its own, or a part of one: `"${P}"`.
+    Quoted,
+    /// Where quotes are open already, or have no meaning: `${P}`.
+    Bare,
+    /// Between single quotes: they are closed and opened again.
+    Single,
+    /// Between `$'` and `'`: they are closed and opened again.
+    AnsiC,
+    /// In arithmetic, where `-5` must not touch another `-`.
+    Arithmetic,
+}
+
+/// What a value must be where it stands, whatever the quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::template) enum Check {
+    /// Bash runs `a[$(command)]` when it evaluates arithmetic, so only numbers pass.
+    Integer,
+    /// For programs that give characters such as `=` and `$` a meaning.
+    Simple,
+    /// For programs with options that run commands.
+    NoDash,
+    /// For programs that replace `{}` in their arguments.
+    NoBraces,
+}
+
+impl Check {
+    /// Returns what is wrong with a value.
+    pub(in crate::template) fn problem(self, text: &str) -> Option<&'static str> {
+        let (holds, problem) = match self {
+            Self::Integer => {
+                (is_integer(text), "is not a whole number, and only those can stand in arithmetic")
+            }
+            Self::Simple => (
+                is_simple(text),
+                "must be made of letters, digits and `._/@:+-` here, and not start with `-`: the \
+                 program gives other characters a meaning",
+            ),
+            Self::NoDash => (
+                !text.starts_with('-'),
+                "starts with `-`, and this program has options that run commands; put `--` before \
+                 it or use the filter `path`",
+            ),
+            Self::NoBraces => (
+                !text.contains("{}"),
+                "contains `{}`, which the program would replace; use the filter `file`",
+            ),
+        };
+        (!holds).then_some(problem)
+    }
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let leading_zero = digits.len() > 1 && digits.starts_with('0');
+    !leading_zero && digits.bytes().all(|b| b.is_ascii_digit()) && text.parse::<i64>().is_ok()
+}
+
+fn is_simple(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._/@:+-".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_part)
+}
+
+/// A value that the script needs; references to the same value share it.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::template) struct Slot {
+    pub(in crate::template) reference: Reference,
+    pub(in crate::template) checks: Vec<Check>,
+}
+
+/// A part of the finished script.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::template) enum Piece {
+    /// Text as it is.
+    Literal(String),
+    /// The value of a slot.
+    Value { slot: usize, spelling: Spelling },
+}
+
+/// Why a reference is refused, and what to do instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refusal<'a> {
+    /// Follows the reference: "`${item.x}` …".
+    pub(super) reason: &'a str,
+    /// The way out; `${x}` stands for the reference.
+    pub(super) help: &'a str,
+}
+
+/// The quotes or other surroundings that a reference stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quoting {
+    /// No quotes.
+    None,
+    /// Double quotes.
+    Double,
+    /// Single quotes.
+    Single,
+    /// `$'…'`
+    AnsiC,
+    /// A here-document that the shell expands.
+    Here,
+    /// `$((…))`
+    Arithmetic,
+    /// Somewhere no value can go.
+    Refused(Refusal<'static>),
+}
+
+/// One place where a reference stands.
+#[derive(Clone, Debug)]
+struct Occurrence {
+    slot: usize,
+    range: Range<usize>,
+    spelling: Spelling,
+    refused: bool,
+}
+
+/// Everything that reading a script has found so far.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    slots: Vec<Slot>,
+    occurrences: Vec<Occurrence>,
+    /// Where a `$` of `$${` must go away.
+    escapes: Vec<usize>,
+    faults: Vec<Fault>,
+    pub(super) variables: Variables,
+}
+
+impl Found {
+    pub(super) fn fault(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    pub(super) fn escape(&mut self, at: usize) {
+        self.escapes.push(at);
+    }
+
+    /// Adds a reference and returns its number.
+    pub(super) fn add(&mut self, reference: Reference, quoting: Quoting) -> usize {
+        let range = reference.range();
+        let known = self.slots.iter().position(|slot| slot.reference.is_same_value(&reference));
+        let slot = known.unwrap_or(self.slots.len());
+        if known.is_none() {
+            self.slots.push(Slot { reference, checks: Vec::new() });
+        }
+        let spelling = match quoting {
+            Quoting::None | Quoting::Refused(_) => Spelling::Quoted,
+            Quoting::Double | Quoting::Here => Spelling::Bare,
+            Quoting::Single => Spelling::Single,
+            Quoting::AnsiC => Spelling::AnsiC,
+            Quoting::Arithmetic => Spelling::Arithmetic,
+        };
+        let number = self.occurrences.len();
+        self.occurrences.push(Occurrence { slot, range: range.clone(), spelling, refused: false });
+        if let Quoting::Refused(refusal) = quoting {
+            self.refuse(range, refusal);
+        } else if quoting == Quoting::Arithmetic {
+            self.require(range, Check::Integer);
+        } else if quoting != Quoting::None {
+            self.forbid_words(range, IN_QUOTES);
+        }
+        number
+    }
+
+    fn shell_filter(&self, occurrence: &Occurrence) -> Option<Filter> {
+        self.slots.get(occurrence.slot).and_then(|slot| slot.reference.shell_filter())
+    }
+
+    /// Whether a stretch of the script has references that rules apply to;
+    /// the author answers for `raw`.
+    pub(super) fn has_values(&self, range: &Range<usize>) -> bool {
+        self.within(range).any(|(_, occurrence)| self.shell_filter(occurrence) != Some(Filter::Raw))
+    }
+
+    fn within(&self, range: &Range<usize>) -> impl Iterator<Item = (usize, &Occurrence)> {
+        let range = range.clone();
+        self.occurrences.iter().enumerate().filter(move |(_, found)| {
+            range.start <= found.range.start && found.range.end <= range.end
+        })
+    }
+
+    /// Refuses every reference in a stretch of the script.
+    pub(super) fn refuse(&mut self, range: Range<usize>, refusal: Refusal<'_>) {
+        self.refuse_if(&range, refusal, |filter| filter != Some(Filter::Raw));
+    }
+
+    /// Refuses the references in a stretch that may become several words.
+    pub(super) fn forbid_words(&mut self, range: Range<usize>, reason: &'static str) {
+        let help = "leave `|words` out, or move the reference to a place of its own";
+        self.refuse_if(&range, Refusal { reason, help }, |filter| filter == Some(Filter::Words));
+    }
+
+    fn refuse_if(
+        &mut self,
+        range: &Range<usize>,
+        refusal: Refusal<'_>,
+        applies: impl Fn(Option<Filter>) -> bool,
+    ) {
+        let hit: Vec<usize> = self
+            .within(range)
+            .filter(|(_, found)| !found.refused && applies(self.shell_filter(found)))
+            .map(|(number, _)| number)
+            .collect();
+        for number in hit {
+            let Some(found) = self.occurrences.get_mut(number) else { continue };
+            found.refused = true;
+            let Some(slot) = self.slots.get(found.slot) else { continue };
+            let reference = format!("${{{}}}", slot.reference.spelled());
+            let opening = reference.trim_end_matches('}');
+            self.faults.push(Fault {
+                range: found.range.clone(),
+                message: format!("`{reference}` {}", refusal.reason),
+                help: Some(refusal.help.replace("${x", opening)),
+            });
+        }
+    }
+
+    /// Demands something of every value in a stretch of the script.
+    pub(super) fn require(&mut self, range: Range<usize>, check: Check) {
+        let slots: Vec<usize> = self
+            .within(&range)
+            .filter(|(_, found)| self.shell_filter(found) != Some(Filter::Raw))
+            .map(|(_, found)| found.slot)
+            .collect();
+        for slot in slots {
+            if let Some(slot) = self.slots.get_mut(slot)
+                && !slot.checks.contains(&check)
+            {
+                slot.checks.push(check);
+            }
+        }
+    }
+
+    /// Returns the range of an occurrence.
+    pub(super) fn range_of(&self, number: usize) -> Option<Range<usize>> {
+        self.occurrences.get(number).map(|found| found.range.clone())
+    }
+
+    /// Cuts the script into pieces.
+    pub(super) fn finish(mut self, source: &str) -> Result<(Vec<Slot>, Vec<Piece>), Vec<Fault>> {
+        for range in std::mem::take(&mut self.variables).evaluated() {
+            self.refuse(range, EVALUATED);
+        }
+        if !self.faults.is_empty() {
+            self.faults.sort_by_key(|fault| fault.range.start);
+            return Err(self.faults);
+        }
+        let mut edits: Vec<(Range<usize>, Option<Piece>)> =
+            self.escapes.iter().map(|at| (*at..at + 1, None)).collect();
+        edits.extend(self.occurrences.iter().map(|found| {
+            let piece = Piece::Value { slot: found.slot, spelling: found.spelling };
+            (found.range.clone(), Some(piece))
+        }));
+        edits.sort_by_key(|(range, _)| range.start);
+        let mut pieces = Vec::new();
+        let mut pos = 0;
+        for (range, piece) in edits {
+            pieces
+                .push(Piece::Literal(source.get(pos..range.start).unwrap_or_default().to_owned()));
+            pieces.extend(piece);
+            pos = range.end;
+        }
+        pieces.push(Piece::Literal(source.get(pos..).unwrap_or_default().to_owned()));
+        Ok((self.slots, pieces))
+    }
+}
+
+const IN_QUOTES: &str = "has the filter `words`, which only works outside of quotes";

@@ -1,0 +1,112 @@
+//! Here-documents: announced in a command, read after the end of its line.
+
+use super::{
+    found::{Quoting, Refusal},
+    scanner::Scanner,
+    word::Word,
+};
+use crate::template::reference::{self, Owner};
+
+/// A here-document whose text is still to come.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    /// Where it was announced.
+    pub(super) at: usize,
+    delimiter: String,
+    quoted: bool,
+    strip_tabs: bool,
+    /// Set if a program will run the text.
+    pub(super) is_program: bool,
+}
+
+impl Scanner<'_> {
+    /// Reads the delimiter after `<<` or `<<-`.
+    pub(super) fn announce_heredoc(&mut self, strip_tabs: bool) {
+        let at = self.pos;
+        self.blanks();
+        let word = self.word();
+        self.found.refuse(
+            word.range,
+            Refusal {
+                reason: "stands where the end mark of a here-document is expected",
+                help: "write a fixed word such as `EOF`",
+            },
+        );
+        self.heredocs.push(Pending {
+            at,
+            delimiter: word.text,
+            quoted: word.quoted,
+            strip_tabs,
+            is_program: false,
+        });
+    }
+
+    /// Reads the texts that were announced on the line that just ended.
+    pub(super) fn heredoc_bodies(&mut self) {
+        for pending in std::mem::take(&mut self.heredocs) {
+            self.heredoc_body(&pending);
+        }
+    }
+
+    fn heredoc_body(&mut self, pending: &Pending) {
+        let start = self.pos;
+        let end = self.body_end(pending);
+        let quoting = if pending.quoted { Quoting::Refused(IN_QUOTED) } else { Quoting::Here };
+        let mut word = Word::at(start);
+        while self.pos < end.0 {
+            let Some(next) = self.peek() else { break };
+            match next {
+                '\\' if !pending.quoted => {
+                    self.pos += 1;
+                    self.bump();
+                }
+                '$' if pending.quoted => {
+                    if !self.reference_or_escape(quoting, &mut word) {
+                        self.pos += 1;
+                    }
+                }
+                '$' => self.expand_in_body(&mut word),
+                '`' if !pending.quoted => self.backtick(&mut word),
+                _ => self.pos += next.len_utf8(),
+            }
+        }
+        if pending.is_program {
+            self.found.refuse(start..self.pos, AS_PROGRAM);
+        }
+        // A substitution that never closes may have read past the end.
+        self.pos = self.pos.max(end.1);
+    }
+
+    fn expand_in_body(&mut self, word: &mut Word) {
+        // `${a.b}` of some other language is as likely here as a misspelled name,
+        // but the shell would stop at it, so it is reported like anywhere else.
+        match reference::owner(self.source, self.pos, self.names) {
+            Owner::Template if self.rest().starts_with("${") => self.reference(Quoting::Here, word),
+            Owner::Template | Owner::Shell | Owner::Nobody(_) => self.dollar(Quoting::Here, word),
+        }
+    }
+
+    /// Returns where the text ends, and where the line after it starts.
+    fn body_end(&self, pending: &Pending) -> (usize, usize) {
+        let mut at = self.pos;
+        for line in self.rest().split_inclusive('\n') {
+            let text = line.strip_suffix('\n').unwrap_or(line);
+            let text = if pending.strip_tabs { text.trim_start_matches('\t') } else { text };
+            if text == pending.delimiter {
+                // The line's end stays: it ends the command as well.
+                return (at, at + line.len());
+            }
+            at += line.len();
+        }
+        (at, at)
+    }
+}
+
+const IN_QUOTED: Refusal<'static> = Refusal {
+    reason: "stands in a here-document with a quoted end mark, where the shell expands nothing",
+    help: "take the quotes off the end mark and write `\\$` for a literal `$`",
+};
+pub(super) const AS_PROGRAM: Refusal<'static> = Refusal {
+    reason: "stands in text that becomes a program on standard input",
+    help: "pass the value as an argument, or set an environment variable: `X=${x} command …`",
+};

@@ -1,0 +1,25 @@
+//! Reading a shell script: which quotes a reference stands in, and whether a
+//! value can be put there at all.
+//!
+//! The reader follows quotes, substitutions, here-documents and just enough of
+//! the grammar to find the words of each command. Its mistakes are harmless: a
+//! value only ever reaches the shell as the result of an expansion, which no
+//! shell parses again, so the worst outcome is a wrong word. What remains are the
+//! places where a *program* parses its arguments again; `rules` refuses those.
+
+mod expansion;
+mod found;
+mod grammar;
+mod heredoc;
+mod options;
+mod rules;
+mod scanner;
+mod special;
+mod tools;
+mod variables;
+mod word;
+
+pub(super) use self::{
+    found::{Piece, Slot, Spelling},
+    scanner::scan,
+};

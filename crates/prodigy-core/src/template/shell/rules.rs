@@ -1,0 +1,317 @@
+//! Which values a command can take, and where.
+//!
+//! A value that arrives as an argument is safe only as long as the program takes
+//! arguments for data. Many do not: they run them, or read them as a program.
+
+use std::ops::Range;
+
+use super::{
+    found::{Check, Found, Refusal},
+    options::{Kind, Takes},
+    special,
+    tools::{EVALUATORS, INTERPRETERS, Interpreter, Operand, PREFIXES, Prefix},
+    word::Word,
+};
+
+/// Checks a command, its assignments first.
+///
+/// Returns whether the command runs what it reads on standard input.
+pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
+    let assignments = words.iter().take_while(|word| word.equals.is_some()).count();
+    let (before, words) = words.split_at(assignments.min(words.len()));
+    for word in before {
+        found.forbid_words(word.range.clone(), IN_ASSIGNMENT);
+        let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
+        let equals = word.equals.unwrap_or(word.range.end);
+        found.refuse(word.range.start..equals, AS_VARIABLE);
+        assigned(found, name, word.range.clone());
+    }
+    command(found, words)
+}
+
+/// Checks the value that a variable gets.
+pub(super) fn assigned(found: &mut Found, name: &str, range: Range<usize>) {
+    found.variables.note_assigned(name, range.clone());
+    let is_guarded = GUARDED.contains(&name) || GUARDED_STARTS.iter().any(|s| name.starts_with(s));
+    if is_guarded {
+        let reason = format!("would set `{name}`, which changes what programs run");
+        let help = "choose another name, or set a fixed value";
+        found.refuse(range, Refusal { reason: &reason, help });
+    }
+}
+
+/// Checks a command without assignments.
+///
+/// Returns whether the command runs what it reads on standard input.
+pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
+    let Some((first, arguments)) = words.split_first() else { return false };
+    if found.has_values(&first.range) {
+        found.refuse(first.range.clone(), AS_COMMAND);
+        return false;
+    }
+    let Some(name) = first.program() else {
+        unknown_program(found, arguments);
+        return false;
+    };
+    if let Some((_, help)) = EVALUATORS.iter().find(|(names, _)| names.contains(&name)) {
+        let reason = format!("is an argument of `{name}`, which reads it as a program");
+        for word in arguments {
+            found.refuse(word.range.clone(), Refusal { reason: &reason, help });
+        }
+        return false;
+    }
+    if let Some(prefix) = PREFIXES.iter().find(|prefix| prefix.names.contains(&name)) {
+        return prefixed(found, name, prefix, arguments);
+    }
+    if let Some(interpreter) = interpreter(name) {
+        return interpreted(found, name, interpreter, arguments);
+    }
+    special::command(found, name, arguments).unwrap_or_else(|| {
+        nested_interpreters(found, arguments);
+        false
+    })
+}
+
+/// Finds an interpreter; `python3.12` is `python`.
+fn interpreter(name: &str) -> Option<&'static Interpreter> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().find(|known| known.names.contains(&name) || known.names.contains(&plain))
+}
+
+/// Checks the arguments of a program that is known only at run time: `-c` and
+/// `-e` mean program text to most.
+fn unknown_program(found: &mut Found, arguments: &[Word]) {
+    for pair in arguments.windows(2) {
+        let [option, value] = pair else { continue };
+        if matches!(option.text.as_str(), "-c" | "-e" | "--eval" | "--command") {
+            let reason = format!("follows `{}`, which most shells read as a program", option.text);
+            let help = "write the name of the program, or pass the value as a later argument";
+            found.refuse(value.range.clone(), Refusal { reason: &reason, help });
+        }
+    }
+}
+
+/// Finds `sh -c` and its like among the arguments of another program, such as
+/// a container runner.
+fn nested_interpreters(found: &mut Found, arguments: &[Word]) {
+    for (number, word) in arguments.iter().enumerate() {
+        let Some(name) = word.program() else { continue };
+        let Some(known) = interpreter(name).filter(|known| known.operand == Operand::File) else {
+            continue;
+        };
+        let rest = arguments.get(number + 1..).unwrap_or_default();
+        let is_code = |word: &Word| {
+            matches!(
+                known.options.read(&word.text),
+                Kind::Next(Takes::Code) | Kind::Attached(Takes::Code)
+            )
+        };
+        if rest.iter().take_while(|word| word.text.starts_with('-')).any(is_code) {
+            interpreted(found, name, known, rest);
+            return;
+        }
+    }
+}
+
+/// Checks the arguments of a program that reads program text.
+fn interpreted(found: &mut Found, name: &str, known: &Interpreter, arguments: &[Word]) -> bool {
+    let code = format!("stands in program text that `{name}` reads");
+    let code = Refusal { reason: &code, help: known.help };
+    let file = format!("chooses the program that `{name}` runs");
+    let file = Refusal { reason: &file, help: "write the name of the program" };
+    let mut has_program = false;
+    let mut operands = 0;
+    let mut options_end = false;
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if !options_end && word.text == "--" {
+            options_end = true;
+            continue;
+        }
+        let kind = if options_end { Kind::Operand } else { known.options.read(&word.text) };
+        match kind {
+            Kind::Flag => {
+                if word.is_unknown_option() {
+                    found.refuse(word.range.clone(), AS_OPTION);
+                }
+                if known.stdin && word.text == "-s" {
+                    return true;
+                }
+            }
+            Kind::Attached(takes) | Kind::Next(takes) => {
+                let refusal = match takes {
+                    Takes::Code => Some(code),
+                    Takes::File => Some(file),
+                    Takes::Value | Takes::Pair => None,
+                };
+                has_program |= supplies_program(name, &word.text, takes);
+                let more = match kind {
+                    Kind::Next(Takes::Pair) => 2,
+                    Kind::Next(_) => 1,
+                    Kind::Attached(_) | Kind::Flag | Kind::Operand => 0,
+                };
+                let values = words.by_ref().take(more).chain((more == 0).then_some(word));
+                for value in values {
+                    if let Some(refusal) = refusal {
+                        found.refuse(value.range.clone(), refusal);
+                    }
+                    found.forbid_words(
+                        value.range.clone(),
+                        "has the filter `words` after an option",
+                    );
+                }
+            }
+            Kind::Operand => {
+                if known.operand == Operand::File && word.text == "-" && !has_program {
+                    return known.stdin;
+                }
+                let reads_code = match known.operand {
+                    Operand::Code => !has_program,
+                    Operand::DataThenCode => operands > 0,
+                    Operand::File | Operand::Data => false,
+                };
+                if reads_code && !is_subcommand(name, &word.text) {
+                    found.refuse(word.range.clone(), code);
+                    has_program = true;
+                } else if known.operand == Operand::File && !has_program {
+                    found.refuse(word.range.clone(), file);
+                    has_program = true;
+                } else if known.guard_dash && !options_end {
+                    guard_dash(found, word);
+                }
+                operands += 1;
+                if !known.permutes {
+                    break;
+                }
+            }
+        }
+    }
+    known.stdin && !has_program
+}
+
+/// Whether an option of these supplies the program, so that no operand does.
+fn supplies_program(name: &str, option: &str, takes: Takes) -> bool {
+    let only_adds = match name {
+        "perl" | "ruby" | "node" | "nodejs" | "bun" | "lua" | "php" => takes == Takes::File,
+        "jq" | "gojq" | "jaq" => option.starts_with("-L") || option.starts_with("--lib"),
+        "awk" | "gawk" | "mawk" | "nawk" => {
+            option.starts_with("-v") || option.starts_with("--assign")
+        }
+        _ => option == "--rcfile" || option == "--init-file",
+    };
+    !only_adds && matches!(takes, Takes::Code | Takes::File)
+}
+
+fn is_subcommand(name: &str, operand: &str) -> bool {
+    name == "yq" && ["e", "eval", "ea", "eval-all"].contains(&operand)
+}
+
+/// Demands that a word that starts with a value is no option.
+pub(super) fn guard_dash(found: &mut Found, word: &Word) {
+    if let Some(range) = word.starts_with.and_then(|number| found.range_of(number)) {
+        found.require(range, Check::NoDash);
+    }
+}
+
+/// Checks a program that runs its arguments as a command.
+fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) -> bool {
+    let code = format!("stands in program text that `{name}` reads");
+    let help = "write the command as arguments of its own";
+    let code = Refusal { reason: &code, help };
+    let mut operands = 0;
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        at += 1;
+        if word.text == "--" {
+            continue;
+        }
+        if prefix.only_looks.contains(&word.text.as_str()) {
+            return false;
+        }
+        match prefix.options.read(&word.text) {
+            Kind::Flag => found.refuse(word.range.clone(), AS_OPTION),
+            Kind::Attached(Takes::Code) => found.refuse(word.range.clone(), code),
+            Kind::Attached(_) => {}
+            Kind::Next(takes) => {
+                if let Some(value) = arguments.get(at) {
+                    if takes == Takes::Code {
+                        found.refuse(value.range.clone(), code);
+                    }
+                    found.forbid_words(
+                        value.range.clone(),
+                        "has the filter `words` after an option",
+                    );
+                }
+                at += 1;
+            }
+            Kind::Operand => {
+                if let Some(variable) = word.assigned_name() {
+                    found.forbid_words(word.range.clone(), IN_ASSIGNMENT);
+                    assigned(found, &variable.to_owned(), word.range.clone());
+                } else if operands < prefix.operands {
+                    operands += 1;
+                    found.forbid_words(
+                        word.range.clone(),
+                        "has the filter `words` before a command",
+                    );
+                    found.require(word.range.clone(), Check::Simple);
+                } else {
+                    return command(found, arguments.get(at - 1..).unwrap_or_default());
+                }
+            }
+        }
+    }
+    false
+}
+
+/// Variables that decide which programs run.
+const GUARDED: &[&str] = &[
+    "PATH",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "SHELL",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "CDPATH",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "BROWSER",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "MANPAGER",
+    "PERL5OPT",
+    "PERL5LIB",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "PYTHONHOME",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "RUBYOPT",
+    "RUBYLIB",
+    "JAVA_TOOL_OPTIONS",
+    "MAKEFLAGS",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+    "HOME",
+];
+
+/// How the names of more such variables start.
+const GUARDED_STARTS: &[&str] = &["LD_", "DYLD_", "GIT_", "PRODIGY_", "BASH_FUNC", "SSH_ASKPASS"];
+
+const IN_ASSIGNMENT: &str = "has the filter `words`, but a variable takes one word";
+const AS_COMMAND: Refusal<'static> = Refusal {
+    reason: "stands where a command is expected, so its value would choose what runs",
+    help: "write the command's name, or use `${x|raw}` with `allow_raw: true` if it can be trusted like code",
+};
+const AS_VARIABLE: Refusal<'static> = Refusal {
+    reason: "stands in the name of a variable",
+    help: "write the name, and keep the value on the right of `=`",
+};
+pub(super) const AS_OPTION: Refusal<'static> = Refusal {
+    reason: "chooses an option of a program that can run commands",
+    help: "write the option's name",
+};

@@ -1,0 +1,334 @@
+//! Programs whose arguments follow rules of their own.
+
+use super::{
+    found::{Check, Found, Refusal},
+    options::{Kind, NO_OPTIONS, Options, Takes},
+    rules::{self, AS_OPTION, guard_dash},
+    word::Word,
+};
+
+/// Checks the arguments of a program with rules of its own.
+///
+/// Returns whether it runs what it reads on standard input, or `None` for a
+/// program without such rules.
+pub(super) fn command(found: &mut Found, name: &str, arguments: &[Word]) -> Option<bool> {
+    match name {
+        "export" | "readonly" | "local" | "declare" | "typeset" => declaration(found, arguments),
+        "unset" | "read" | "mapfile" | "readarray" | "getopts" | "wait" => {
+            names(found, name, arguments);
+        }
+        "printf" => printf(found, arguments),
+        "test" | "[" => test(found, arguments),
+        "." | "source" => source(found, arguments),
+        "find" => find(found, arguments),
+        "xargs" => return Some(xargs(found, arguments)),
+        "make" | "gmake" => make(found, arguments),
+        "git" => git(found, arguments),
+        "ssh" => return Some(ssh(found, arguments)),
+        _ => return None,
+    }
+    Some(false)
+}
+
+fn declaration(found: &mut Found, arguments: &[Word]) {
+    let has = |letters: &[char]| {
+        arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains(letters))
+    };
+    let is_list = has(&['a', 'A']);
+    let is_evaluated = has(&['i', 'n', '\0']);
+    for word in arguments.iter().filter(|word| !word.text.starts_with('-')) {
+        let assigned = word.assigned_name();
+        let name = assigned.unwrap_or_else(|| word.known_start());
+        if is_list {
+            found.variables.note_list(name);
+        }
+        if is_evaluated {
+            found.variables.note_evaluated(name);
+        }
+        if assigned.is_none() || name.contains('[') {
+            found.refuse(word.range.clone(), NAME);
+        }
+        found.forbid_words(word.range.clone(), "has the filter `words` in a declaration");
+        found.variables.note_declared(name, word.range.clone());
+        rules::assigned(found, name, word.range.clone());
+    }
+}
+
+fn names(found: &mut Found, name: &str, arguments: &[Word]) {
+    let valued: &[&str] =
+        if name == "read" { &["-p", "-t", "-n", "-N", "-d", "-u", "-i"] } else { &[] };
+    let options = Options { valued, ..NO_OPTIONS };
+    for word in arguments {
+        found.variables.note_list(&word.text);
+    }
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match options.read(&word.text) {
+            Kind::Next(_) => {
+                words.next();
+            }
+            Kind::Attached(_) => {}
+            Kind::Flag | Kind::Operand => found.refuse(word.range.clone(), NAME),
+        }
+    }
+}
+
+fn printf(found: &mut Found, arguments: &[Word]) {
+    let mut words = arguments.iter().filter(|word| word.text != "--");
+    let mut format = words.next();
+    if format.is_some_and(|word| word.text.starts_with("-v")) {
+        let name = words.next();
+        for word in format.into_iter().chain(name) {
+            found.refuse(word.range.clone(), NAME);
+        }
+        format = words.next();
+    }
+    if let Some(format) = format {
+        let refusal = Refusal {
+            reason: "stands in the format of `printf`, which gives `%` and `\\` a meaning",
+            help: "write `printf '%s\\n' ${x}`",
+        };
+        found.refuse(format.range.clone(), refusal);
+    }
+}
+
+fn test(found: &mut Found, arguments: &[Word]) {
+    for pair in arguments.windows(2) {
+        if let [operator, operand] = pair
+            && matches!(operator.text.as_str(), "-v" | "-R")
+        {
+            found.refuse(operand.range.clone(), NAME);
+        }
+    }
+}
+
+fn source(found: &mut Found, arguments: &[Word]) {
+    if let Some(file) = arguments.iter().find(|word| word.text != "--") {
+        let refusal = Refusal {
+            reason: "chooses a file that the shell runs",
+            help: "write the name of the file",
+        };
+        found.refuse(file.range.clone(), refusal);
+    }
+}
+
+fn find(found: &mut Found, arguments: &[Word]) {
+    let mut rest = arguments;
+    let mut before = "";
+    while let Some((word, more)) = rest.split_first() {
+        rest = more;
+        if matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") {
+            let end = rest
+                .iter()
+                .position(|word| word.text == ";" || word.text == "+")
+                .unwrap_or(rest.len());
+            let (nested, more) = rest.split_at(end);
+            rules::command(found, nested);
+            for word in nested {
+                found.require(word.range.clone(), Check::NoBraces);
+            }
+            rest = more;
+        } else if !before.starts_with('-') {
+            guard_dash(found, word);
+        }
+        before = &word.text;
+    }
+}
+
+fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
+    let options = Options {
+        valued: &[
+            "-n",
+            "-P",
+            "-L",
+            "-I",
+            "-d",
+            "-E",
+            "-s",
+            "-a",
+            "--replace",
+            "--arg-file",
+            "--max-args",
+            "--max-procs",
+            "--delimiter",
+        ],
+        ..NO_OPTIONS
+    };
+    let mut replaces = false;
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        at += 1;
+        replaces |= word.text.starts_with("-I")
+            || word.text.starts_with("-i")
+            || word.text.starts_with("--replace");
+        match options.read(&word.text) {
+            Kind::Next(_) => {
+                if let Some(value) = arguments.get(at) {
+                    found.forbid_words(
+                        value.range.clone(),
+                        "has the filter `words` after an option",
+                    );
+                }
+                at += 1;
+            }
+            Kind::Flag | Kind::Attached(_) => found.refuse(word.range.clone(), AS_OPTION),
+            Kind::Operand => {
+                let nested = arguments.get(at - 1..).unwrap_or_default();
+                rules::command(found, nested);
+                for word in nested.iter().filter(|_| replaces) {
+                    let refusal = Refusal {
+                        reason: "is an argument of `xargs -I`, which replaces parts of it",
+                        help: "use a loop: `while read -r line; do …; done`",
+                    };
+                    found.refuse(word.range.clone(), refusal);
+                }
+                break;
+            }
+        }
+    }
+    false
+}
+
+fn make(found: &mut Found, arguments: &[Word]) {
+    let options = Options {
+        code: &["--eval", "-E"],
+        file: &["-f", "--file", "--makefile", "-I", "--include-dir"],
+        valued: &["-C", "--directory", "-o", "-W"],
+        ..NO_OPTIONS
+    };
+    let refusal = Refusal {
+        reason: "is read by `make`, which runs `$(shell …)` in values",
+        help: "use the environment: `X=${x} make …`, and `\"$$X\"` in the recipe",
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match options.read(&word.text) {
+            Kind::Next(Takes::Code | Takes::File) => {
+                if let Some(value) = words.next() {
+                    found.refuse(value.range.clone(), refusal);
+                }
+            }
+            Kind::Next(Takes::Value | Takes::Pair) => {
+                words.next();
+            }
+            Kind::Attached(Takes::Code | Takes::File) | Kind::Flag => {
+                found.refuse(word.range.clone(), refusal);
+            }
+            Kind::Attached(Takes::Value | Takes::Pair) => {}
+            Kind::Operand if word.known_start().contains('=') => {
+                found.refuse(word.range.clone(), refusal);
+            }
+            Kind::Operand => found.require(word.range.clone(), Check::Simple),
+        }
+    }
+}
+
+fn git(found: &mut Found, arguments: &[Word]) {
+    let options = Options {
+        code: &["-c", "--exec-path", "--config-env"],
+        valued: &["-C", "--git-dir", "--work-tree", "--namespace"],
+        ..NO_OPTIONS
+    };
+    let refusal = Refusal {
+        reason: "is read by git as a setting or a command to run",
+        help: "write the setting or the command itself",
+    };
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        at += 1;
+        let more = match options.read(&word.text) {
+            Kind::Operand => break,
+            Kind::Flag => 0,
+            Kind::Attached(takes) | Kind::Next(takes) => {
+                let value = if takes == Takes::Code { arguments.get(at) } else { None };
+                for word in value.into_iter().chain([word]) {
+                    found.refuse(word.range.clone(), refusal);
+                }
+                usize::from(matches!(options.read(&word.text), Kind::Next(_)))
+            }
+        };
+        at += more;
+    }
+    let rest = arguments.get(at.saturating_sub(1)..).unwrap_or_default();
+    let Some((subcommand, rest)) = rest.split_first() else { return };
+    found.refuse(subcommand.range.clone(), refusal);
+    let second = rest.first().map(|word| word.text.as_str()).unwrap_or_default();
+    let runs_text = match subcommand.text.as_str() {
+        "filter-branch" => true,
+        "submodule" => second == "foreach",
+        "bisect" => second == "run",
+        _ => false,
+    };
+    let mut before = "";
+    for word in rest {
+        let is_command = runs_text
+            || (before == "-x" && subcommand.text == "rebase")
+            || GIT_COMMAND_OPTIONS.contains(&before)
+            || GIT_COMMAND_OPTIONS.iter().any(|option| {
+                word.text.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+            });
+        if is_command {
+            found.refuse(word.range.clone(), refusal);
+        } else if word.text == "--" {
+            return;
+        } else if !before.starts_with('-') {
+            guard_dash(found, word);
+        }
+        before = &word.text;
+    }
+}
+
+/// Options of git's subcommands that are followed by a command to run.
+const GIT_COMMAND_OPTIONS: [&str; 6] =
+    ["--exec", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--extcmd", "--config"];
+
+fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
+    let options = Options {
+        code: &["-o", "-F", "-J", "-e"],
+        valued: &[
+            "-p", "-i", "-l", "-b", "-c", "-D", "-E", "-I", "-L", "-m", "-Q", "-R", "-S", "-w",
+            "-W", "-B",
+        ],
+        ..NO_OPTIONS
+    };
+    let setting = Refusal {
+        reason: "is a setting of `ssh`, which can run commands",
+        help: "write the setting itself",
+    };
+    let remote = Refusal {
+        reason: "is an argument of `ssh`, which the remote shell reads as a program",
+        help: "send the value on standard input: `printf '%s' ${x} | ssh host 'cat > file'`",
+    };
+    let mut words = arguments.iter();
+    let mut has_host = false;
+    while let Some(word) = words.next() {
+        match options.read(&word.text) {
+            Kind::Next(takes) => {
+                if let Some(value) = words.next()
+                    && takes == Takes::Code
+                {
+                    found.refuse(value.range.clone(), setting);
+                }
+            }
+            Kind::Attached(Takes::Code) | Kind::Flag => found.refuse(word.range.clone(), setting),
+            Kind::Attached(_) => {}
+            Kind::Operand if !has_host => {
+                has_host = true;
+                found.require(word.range.clone(), Check::Simple);
+            }
+            Kind::Operand => {
+                for word in std::iter::once(word).chain(words.by_ref()) {
+                    found.refuse(word.range.clone(), remote);
+                }
+                let first = word.text.split_whitespace().next().unwrap_or_default();
+                return ["sh", "bash", "dash", "zsh", "ksh"].contains(&first);
+            }
+        }
+    }
+    true
+}
+
+const NAME: Refusal<'static> = Refusal {
+    reason: "stands where the name of a variable is expected",
+    help: "write the name; bash would run a command hidden in a subscript",
+};

@@ -1,0 +1,184 @@
+//! What happens when a step fails: every shape of `on_failure`.
+
+use std::num::NonZeroU32;
+
+use super::{action::SHELL, context::Lower, fields::Fields, scope::Scope, step::bare};
+use crate::{
+    diagnostic::Diagnostic,
+    template::Dialect,
+    workflow::{Action, OnFailure, Step, Strategy},
+    yaml::{Node, Yaml},
+};
+
+const STRATEGIES: &[(&str, Strategy)] = &[
+    ("recovery", Strategy::Recovery),
+    ("fallback", Strategy::Fallback),
+    ("cleanup", Strategy::Cleanup),
+    ("custom", Strategy::Custom),
+];
+
+/// Keys that may go with `shell` and `claude` together, because they can hold for both or
+/// can only be meant for one of them.
+const SHARED: &[&str] = &[
+    "shell",
+    "claude",
+    "when",
+    "timeout",
+    "idle_timeout",
+    "env",
+    "working_dir",
+    "continue_on_error",
+    "shell_program",
+    "allow_raw",
+    "allowed_tools",
+    "max_budget_usd",
+    "max_turns",
+    "model",
+    "output_schema",
+    "permission_mode",
+];
+
+/// The handler of `on_failure: true`: the failure is on record and the run goes on.
+fn ignore(steps: Vec<Step>) -> OnFailure {
+    OnFailure {
+        steps,
+        strategy: Strategy::Recovery,
+        max_attempts: NonZeroU32::MIN,
+        timeout: None,
+        handler_failure_fatal: false,
+        fail_workflow: false,
+        captures: Vec::new(),
+    }
+}
+
+impl Lower<'_> {
+    /// Reads `on_failure` and the keys beside it that mean the same as inside it.
+    pub(super) fn on_failure(
+        &mut self,
+        fields: &mut Fields<'_>,
+        scope: &Scope,
+    ) -> Option<OnFailure> {
+        // Without a handler the keys beside it are left, and so reported.
+        let node = fields.take("on_failure").filter(|node| node.as_bool() != Some(false))?;
+        let mut handler = match &node.value {
+            Yaml::Bool(_) => ignore(Vec::new()),
+            Yaml::Mapping(_) => self.handler(node, scope)?,
+            Yaml::Null
+            | Yaml::Integer(_)
+            | Yaml::Float(_)
+            | Yaml::String(_)
+            | Yaml::Sequence(_) => ignore(self.commands(node, scope)),
+        };
+        let attempts = fields.take_either("max_attempts", "max_retries");
+        let attempts = attempts.and_then(|node| self.count(node));
+        handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
+        let fail = fields.take("fail_workflow").and_then(|node| self.boolean(node));
+        handler.fail_workflow = fail.unwrap_or(handler.fail_workflow);
+        if handler.strategy == Strategy::Cleanup && handler.max_attempts > NonZeroU32::MIN {
+            let message = "a handler with `strategy: cleanup` never tries the step again";
+            let help = "use `strategy: recovery`, or remove `max_attempts`";
+            self.report(Diagnostic::error(node.span, message).help(help));
+        }
+        Some(handler)
+    }
+
+    fn handler(&mut self, node: &Node, scope: &Scope) -> Option<OnFailure> {
+        let mut fields = self.fields(node)?;
+        let steps = self.handler_steps(&mut fields, scope);
+        let mut handler = ignore(steps);
+        let attempts = fields.take_either("max_attempts", "max_retries");
+        let attempts = attempts.and_then(|node| self.count(node));
+        handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
+        let fail = fields.take("fail_workflow");
+        handler.fail_workflow = fail.is_some_and(|node| self.boolean(node) == Some(true));
+        let strategy = fields.take("strategy").and_then(|node| self.word(node, STRATEGIES));
+        handler.strategy = strategy.unwrap_or_default();
+        handler.timeout = fields.take("timeout").and_then(|node| self.limit(node));
+        let fatal = fields.take("handler_failure_fatal");
+        handler.handler_failure_fatal = fatal.is_some_and(|node| self.boolean(node) == Some(true));
+        if let Some(node) = fields.take("capture") {
+            handler.captures = self.handler_captures(node);
+        }
+        // The structural check warns about this one; trying again is what `max_attempts` says.
+        fields.take("retry_original").and_then(|node| self.boolean(node));
+        self.finish(fields);
+        Some(handler)
+    }
+
+    /// Reads the steps of a handler: `commands`, or `shell` and `claude` beside the settings.
+    fn handler_steps(&mut self, fields: &mut Fields<'_>, scope: &Scope) -> Vec<Step> {
+        let commands = fields.take("commands");
+        let direct: Vec<_> =
+            ["shell", "claude"].into_iter().filter_map(|name| fields.take_entry(name)).collect();
+        let mut steps = commands.map(|node| self.commands(node, scope)).unwrap_or_default();
+        for (key, node) in direct {
+            let action = match key.text.as_str() {
+                "shell" => self.posix(node, scope),
+                _ => self.prompt(node, "claude", scope),
+            };
+            steps.extend(action.map(|action| bare(node.span, action)));
+        }
+        steps
+    }
+
+    fn handler_captures(&mut self, node: &Node) -> Vec<String> {
+        let Some(entries) = node.as_mapping() else {
+            return self.identifier(node).into_iter().collect();
+        };
+        // The sources are names without a meaning: what is captured is always the whole output.
+        entries.iter().map(|(key, _)| key.text.clone()).collect()
+    }
+
+    /// Reads commands in any of their shapes: text, a step, or a list of both.
+    pub(super) fn commands(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+        match &node.value {
+            Yaml::Sequence(entries) => {
+                entries.iter().flat_map(|entry| self.command(entry, scope)).collect()
+            }
+            Yaml::Null
+            | Yaml::Bool(_)
+            | Yaml::Integer(_)
+            | Yaml::Float(_)
+            | Yaml::String(_)
+            | Yaml::Mapping(_) => self.command(node, scope),
+        }
+    }
+
+    fn command(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+        if node.as_mapping().is_some() {
+            return self.one_or_two(node, scope);
+        }
+        let Some(text) = self.filled(node) else { return Vec::new() };
+        let action = if text.starts_with('/') {
+            self.prompt(node, "claude", scope)
+        } else {
+            self.posix(node, scope)
+        };
+        action.map(|action| bare(node.span, action)).into_iter().collect()
+    }
+
+    /// Reads a step in a place where `shell` and `claude` may stand together.
+    fn one_or_two(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+        self.fields(node).map(|fields| self.one_or_two_of(fields, scope)).unwrap_or_default()
+    }
+
+    /// Reads one or two steps from the keys that are left of a mapping.
+    pub(super) fn one_or_two_of(&mut self, mut fields: Fields<'_>, scope: &Scope) -> Vec<Step> {
+        if !fields.has("shell") || !fields.has("claude") {
+            return self.step_of(fields, scope).into_iter().collect();
+        }
+        for key in fields.keys().filter(|key| !SHARED.contains(&key.text.as_str())) {
+            let message = format!("`{}` cannot belong to both `shell` and `claude`", key.text);
+            self.report(Diagnostic::error(key.span, message).help("write two commands"));
+        }
+        let prompt = fields.take("claude").and_then(|node| self.prompt(node, "claude", scope));
+        let shell = self.step_of(fields, scope);
+        let claude = prompt.zip(shell.clone()).map(|(action, step)| Step { action, ..step });
+        shell.into_iter().chain(claude).collect()
+    }
+
+    fn posix(&mut self, node: &Node, scope: &Scope) -> Option<Action> {
+        let script = self.script(node, scope, Dialect::Posix, false)?;
+        Some(Action::Shell { script, program: SHELL.to_owned() })
+    }
+}

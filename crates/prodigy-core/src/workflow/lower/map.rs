@@ -1,0 +1,156 @@
+//! The map phase.
+
+use std::num::NonZeroU32;
+
+use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
+use crate::{
+    diagnostic::Diagnostic,
+    expr::Place,
+    template::{Dialect, Sink},
+    workflow::{Isolation, Map, MapInput, ResultConfig, Step, WorktreeConfig},
+    yaml::Node,
+};
+
+/// How many items are worked on at once if nobody says.
+const MAX_PARALLEL: NonZeroU32 = at_least_one(10);
+
+const ISOLATIONS: &[(&str, Isolation)] =
+    &[("worktree", Isolation::Worktree), ("shared", Isolation::Shared)];
+
+impl Lower<'_> {
+    /// Reads the map phase; `outer` has the names that exist without an item.
+    pub(super) fn map(&mut self, node: &Node, outer: &Scope, scope: &Scope) -> Option<Map> {
+        let mut fields = self.fields(node)?;
+        let input = self.required(&mut fields, "input");
+        let input = input.and_then(|node| self.map_input(node, outer));
+        let steps = self.required(&mut fields, "agent_template");
+        let steps = steps.map(|node| self.agent_template(node, scope));
+        let worktree = fields.take("worktree").and_then(|node| self.worktree(node, outer));
+        let result = fields.take("result").and_then(|node| self.result(node));
+        let selection = self.selection(&mut fields);
+        let max_parallel = fields.take("max_parallel").and_then(|node| self.count(node));
+        let timeout = fields.take_either("agent_timeout_secs", "agent_timeout");
+        let agent_timeout = timeout.and_then(|node| self.limit(node));
+        let isolation = fields.take("isolation").and_then(|node| self.word(node, ISOLATIONS));
+        self.finish(fields);
+        Some(Map {
+            input: input?,
+            steps: steps?,
+            max_parallel: max_parallel.unwrap_or(MAX_PARALLEL),
+            agent_timeout,
+            isolation: isolation.unwrap_or(Isolation::Worktree),
+            worktree: worktree.unwrap_or_default(),
+            result: result.unwrap_or_default(),
+            json_path: selection.json_path,
+            filter: selection.filter,
+            sort_by: selection.sort_by,
+            distinct: selection.distinct,
+            offset: selection.offset,
+            max_items: selection.max_items,
+            item_key: selection.item_key,
+        })
+    }
+
+    fn selection(&mut self, fields: &mut Fields<'_>) -> Selection {
+        let mut item =
+            |name| fields.take(name).and_then(|node: &Node| self.expression(node, Place::Item));
+        let filter = item("filter");
+        let distinct = item("distinct");
+        let item_key = item("item_key");
+        Selection {
+            filter,
+            distinct,
+            item_key,
+            sort_by: fields.take("sort_by").and_then(|node| self.sort_by(node)),
+            json_path: fields.take("json_path").and_then(|node| self.filled(node)),
+            offset: fields.take("offset").and_then(|node| self.whole(node)).unwrap_or_default(),
+            max_items: fields.take("max_items").and_then(|node| self.whole(node)),
+        }
+    }
+
+    fn agent_template(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+        if node.as_sequence().is_some() {
+            return self.steps(node, scope);
+        }
+        let Some(mut fields) = self.fields(node) else { return Vec::new() };
+        let commands = self.required(&mut fields, "commands");
+        self.finish(fields);
+        commands.map(|node| self.steps(node, scope)).unwrap_or_default()
+    }
+
+    fn map_input(&mut self, node: &Node, scope: &Scope) -> Option<MapInput> {
+        if node.as_mapping().is_none() {
+            return self.guess(node, scope);
+        }
+        let mut fields = self.fields(node)?;
+        let mut path =
+            |name| fields.take(name).and_then(|node| self.template(node, scope, Sink::Path));
+        let file = path("file").map(MapInput::File);
+        let glob = path("glob").map(MapInput::Glob);
+        let command = fields.take("command");
+        let command = command.and_then(|node| self.script(node, scope, Dialect::Posix, false));
+        let items = fields.take("items").map(|node| self.list(node));
+        let items = items.map(|items| MapInput::Items(items.iter().map(Node::to_json).collect()));
+        self.finish(fields);
+        let command = command.map(MapInput::Command);
+        let input = [file, command, glob, items].into_iter().flatten().next();
+        if input.is_none() {
+            self.unusable(node.span, "an input needs a source");
+        }
+        input
+    }
+
+    /// Reads an input that is only a text.
+    ///
+    /// Whether it is a file or a command is decided when it is known which files
+    /// exist. A value inserted before that could turn a file into a command, so a
+    /// text with values must say what it is, unless it can only be a file.
+    fn guess(&mut self, node: &Node, scope: &Scope) -> Option<MapInput> {
+        let text = self.filled(node)?;
+        if !text.contains("${") {
+            return self.template(node, scope, Sink::Path).map(MapInput::Guess);
+        }
+        if text.contains(char::is_whitespace) {
+            let message = "this could be a file or a command";
+            let help = "write `input: {file: …}` or `input: {command: …}`";
+            self.report(Diagnostic::error(node.span, message).help(help));
+            return None;
+        }
+        self.template(node, scope, Sink::Path).map(MapInput::File)
+    }
+
+    fn worktree(&mut self, node: &Node, scope: &Scope) -> Option<WorktreeConfig> {
+        let mut fields = self.fields(node)?;
+        let setup = fields.take("setup").map(|node| self.steps(node, scope));
+        let include = fields.take("include").and_then(|node| self.filled(node));
+        let copy = fields.take("copy").map(|node| self.texts(node));
+        let link = fields.take("link").map(|node| self.texts(node));
+        self.finish(fields);
+        Some(WorktreeConfig {
+            setup: setup.unwrap_or_default(),
+            include,
+            copy: copy.unwrap_or_default(),
+            link: link.unwrap_or_default(),
+        })
+    }
+
+    fn result(&mut self, node: &Node) -> Option<ResultConfig> {
+        let mut fields = self.fields(node)?;
+        let file = fields.take("file").and_then(|node| self.filled(node));
+        let json_path = fields.take("json_path").and_then(|node| self.filled(node));
+        let schema = fields.take("schema").map(Node::to_json);
+        self.finish(fields);
+        Some(ResultConfig { file, json_path, schema })
+    }
+}
+
+/// Which items, and in which order.
+struct Selection {
+    json_path: Option<String>,
+    filter: Option<crate::expr::Expr>,
+    sort_by: Option<crate::expr::SortBy>,
+    distinct: Option<crate::expr::Expr>,
+    offset: usize,
+    max_items: Option<usize>,
+    item_key: Option<crate::expr::Expr>,
+}

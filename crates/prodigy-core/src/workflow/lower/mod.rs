@@ -1,0 +1,27 @@
+//! From the tree as written to the checked model.
+//!
+//! Every shape, alias, shorthand and default of a workflow file ends here. A broken
+//! part is reported and left out, so that one look shows all that is wrong.
+
+mod action;
+mod agents;
+mod collect;
+mod context;
+mod error_policy;
+mod fields;
+mod handler;
+mod map;
+mod mentions;
+mod parameters;
+mod read;
+mod retry;
+mod root;
+mod scope;
+mod settings;
+mod setup;
+mod step;
+mod text;
+mod validate;
+
+pub use agents::read_agents;
+pub(super) use root::lower;

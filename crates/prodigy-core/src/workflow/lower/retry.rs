@@ -1,0 +1,106 @@
+//! Trying again: `retry`, `retry_config` and `backoff`.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use super::{context::Lower, fields::Fields, read::at_least_one};
+use crate::{
+    diagnostic::Diagnostic,
+    failure::FailureKind,
+    policy::{Backoff, Retry},
+    workflow::default_backoff,
+    yaml::{Node, Yaml},
+};
+
+/// How often something is tried if nobody says.
+const ATTEMPTS: NonZeroU32 = at_least_one(3);
+
+/// The first wait if nobody says.
+const INITIAL: Duration = Duration::from_secs(1);
+
+/// The growth per try if nobody says.
+const MULTIPLIER: f64 = 2.0;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Fixed,
+    Linear,
+    Exponential,
+    Fibonacci,
+}
+
+const GROWTHS: &[(&str, Growth)] = &[
+    ("fixed", Growth::Fixed),
+    ("linear", Growth::Linear),
+    ("exponential", Growth::Exponential),
+    ("fibonacci", Growth::Fibonacci),
+];
+
+impl Lower<'_> {
+    /// Reads how something is tried again; `attempts` is the key that says how often.
+    pub(super) fn retry(&mut self, node: &Node, attempts: &str) -> Option<Retry> {
+        let mut fields = self.fields(node)?;
+        let attempts = fields.take(attempts).and_then(|node| self.count(node));
+        let backoff = self.backoff(&mut fields);
+        let max_delay = fields.take("max_delay").and_then(|node| self.limit(node));
+        let jitter = fields.take("jitter").is_some_and(|node| self.boolean(node) == Some(true));
+        let retry_on = fields.take("retry_on").map(|node| self.retry_on(node)).unwrap_or_default();
+        self.finish(fields);
+        Some(Retry { attempts: attempts.unwrap_or(ATTEMPTS), backoff, max_delay, jitter, retry_on })
+    }
+
+    fn retry_on(&mut self, node: &Node) -> Vec<FailureKind> {
+        let codes: Vec<_> = FailureKind::ALL.iter().map(|kind| (kind.code(), *kind)).collect();
+        self.list(node).iter().filter_map(|entry| self.word(entry, &codes)).collect()
+    }
+
+    fn backoff(&mut self, fields: &mut Fields<'_>) -> Backoff {
+        let node = fields.take("backoff");
+        let Some(node) = node.filter(|node| matches!(node.value, Yaml::Mapping(_))) else {
+            let growth = node.and_then(|node| self.word(node, GROWTHS));
+            let initial = fields.take("initial_delay").and_then(|node| self.duration(node));
+            return by_name(growth, initial);
+        };
+        if let Some((key, _)) = fields.take_entry("initial_delay") {
+            let message = "`initial_delay` has no effect beside a full `backoff`";
+            let help = "put it into `backoff`, as `initial` or `delay`";
+            self.report(Diagnostic::error(key.span, message).help(help));
+        }
+        self.full_backoff(node).unwrap_or_else(default_backoff)
+    }
+
+    fn full_backoff(&mut self, node: &Node) -> Option<Backoff> {
+        let mut fields = self.fields(node)?;
+        let growth = self.required(&mut fields, "type");
+        let growth = growth.and_then(|node| self.word(node, GROWTHS))?;
+        let first = if growth == Growth::Fixed { "delay" } else { "initial" };
+        let initial = fields.take(first).and_then(|node| self.duration(node)).unwrap_or(INITIAL);
+        let backoff = match growth {
+            Growth::Fixed => Backoff::Fixed { delay: initial },
+            Growth::Linear => {
+                let increment = fields.take("increment").and_then(|node| self.duration(node));
+                Backoff::Linear { initial, increment: increment.unwrap_or(initial) }
+            }
+            Growth::Exponential => {
+                let multiplier = fields.take("multiplier");
+                let multiplier = multiplier.and_then(|node| self.number(node, 1.0, 1000.0));
+                Backoff::Exponential { initial, multiplier: multiplier.unwrap_or(MULTIPLIER) }
+            }
+            Growth::Fibonacci => Backoff::Fibonacci { initial },
+        };
+        self.finish(fields);
+        Some(backoff)
+    }
+}
+
+/// Returns the backoff of a bare name, or of no name at all.
+fn by_name(growth: Option<Growth>, initial: Option<Duration>) -> Backoff {
+    let initial = initial.unwrap_or(INITIAL);
+    match growth {
+        Some(Growth::Fixed) => Backoff::Fixed { delay: initial },
+        Some(Growth::Linear) => Backoff::Linear { initial, increment: initial },
+        Some(Growth::Fibonacci) => Backoff::Fibonacci { initial },
+        Some(Growth::Exponential) | None => {
+            Backoff::Exponential { initial, multiplier: MULTIPLIER }
+        }
+    }
+}

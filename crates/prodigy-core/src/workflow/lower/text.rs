@@ -1,0 +1,76 @@
+//! Reading templates, scripts and expressions, and checking what they refer to.
+
+use super::{context::Lower, scope::Scope};
+use crate::{
+    expr::{Expr, Place, SortBy},
+    template::{Dialect, Script, Sink, Text},
+    yaml::Node,
+};
+
+impl Lower<'_> {
+    /// Reads a template.
+    pub(super) fn template(&mut self, node: &Node, scope: &Scope, sink: Sink) -> Option<Text> {
+        let source = self.text(node)?;
+        match Text::parse(&source, &scope.names, sink) {
+            Ok(text) => {
+                self.check_references(node, text.references());
+                Some(text)
+            }
+            Err(faults) => {
+                self.faults(node, faults);
+                None
+            }
+        }
+    }
+
+    /// Reads a shell script.
+    pub(super) fn script(
+        &mut self,
+        node: &Node,
+        scope: &Scope,
+        dialect: Dialect,
+        allow_raw: bool,
+    ) -> Option<Script> {
+        let source = self.filled(node)?;
+        match Script::parse(&source, &scope.names, dialect, allow_raw) {
+            Ok(script) => {
+                self.check_references(node, script.references());
+                Some(script)
+            }
+            Err(faults) => {
+                self.faults(node, faults);
+                None
+            }
+        }
+    }
+
+    /// Reads an expression.
+    pub(super) fn expression(&mut self, node: &Node, place: Place) -> Option<Expr> {
+        let source = self.filled(node)?;
+        match Expr::parse(&source, place) {
+            Ok(expression) => {
+                // The paths of `filter` and the like may be fields of the item.
+                if place == Place::When {
+                    self.check_paths(node, &expression);
+                }
+                Some(expression)
+            }
+            Err(fault) => {
+                self.faults(node, [fault]);
+                None
+            }
+        }
+    }
+
+    /// Reads sort keys.
+    pub(super) fn sort_by(&mut self, node: &Node) -> Option<SortBy> {
+        let source = self.filled(node)?;
+        match SortBy::parse(&source) {
+            Ok(keys) => Some(keys),
+            Err(fault) => {
+                self.faults(node, [fault]);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What can be told about an agent from how its process ended.
+
+use prodigy_core::failure::{Failure, FailureKind};
+
+use crate::process::{Ended, EndedBy, Printed, Status};
+
+/// The most of the output that a failure carries.
+const TAIL_BYTES: usize = 4096;
+
+/// The most of a line that a message repeats.
+const MESSAGE_CHARS: usize = 200;
+
+/// The error number of "argument list too long", which is the same on every Linux.
+const E2BIG: i32 = 7;
+
+/// Returns why the process did not succeed, if it did not.
+pub(super) fn failure(ended: &Ended) -> Option<Failure> {
+    let (kind, message) = match (&ended.ended_by, &ended.status) {
+        (Some(EndedBy::Timeout), _) => {
+            (FailureKind::Timeout, "the agent outlived its time limit".to_owned())
+        }
+        (Some(EndedBy::Idle), _) => {
+            (FailureKind::Stalled, "the agent printed nothing for too long".to_owned())
+        }
+        (Some(EndedBy::Stop), _) => (FailureKind::Cancelled, "the run was stopped".to_owned()),
+        (None, Status::Exited(0)) => return None,
+        (None, Status::Exited(code)) => {
+            let message = format!("the agent exited with code {code}{}", last_words(ended));
+            (FailureKind::AgentError, message)
+        }
+        (None, Status::Signaled(signal)) => {
+            (FailureKind::AgentCrashed, format!("the agent was ended by signal {signal}"))
+        }
+        (None, Status::NotStarted { errno: Some(E2BIG), .. }) => {
+            let message = "the prompt is too long for an argument; use `prompt: stdin`".to_owned();
+            (FailureKind::SpawnFailed, message)
+        }
+        (None, Status::NotStarted { message, .. }) => (FailureKind::SpawnFailed, message.clone()),
+    };
+    Some(with_output(Failure::new(kind, message), ended))
+}
+
+/// Adds the exit code and the end of the output to a failure.
+pub(super) fn with_output(failure: Failure, ended: &Ended) -> Failure {
+    let exit_code = match ended.status {
+        Status::Exited(_) | Status::Signaled(_) => Some(ended.status.code()),
+        Status::NotStarted { .. } => None,
+    };
+    Failure { exit_code, output_tail: tail(ended), ..failure }
+}
+
+/// Returns what a person should know about a process that did succeed.
+pub(super) fn warning(ended: &Ended) -> Option<String> {
+    match ended.leftovers {
+        0 => None,
+        1 => Some("the agent left a process behind; it was ended".to_owned()),
+        many => Some(format!("the agent left {many} processes behind; they were ended")),
+    }
+}
+
+/// Returns what was printed as text, with a mark where something had to be left out.
+pub(super) fn text(printed: &Printed) -> String {
+    let missing = left_out(printed);
+    if missing > 0 {
+        let head = String::from_utf8_lossy(&printed.head);
+        let tail = String::from_utf8_lossy(&printed.tail);
+        return format!("{head}\n[{missing} bytes left out]\n{tail}");
+    }
+    // Head and tail meet, perhaps within a character: they are one text.
+    let whole: Vec<u8> = printed.head.iter().chain(&printed.tail).copied().collect();
+    String::from_utf8_lossy(&whole).into_owned()
+}
+
+/// Returns how many bytes are in neither the head nor the tail.
+pub(super) fn left_out(printed: &Printed) -> u64 {
+    printed.total.saturating_sub((printed.head.len() + printed.tail.len()) as u64)
+}
+
+/// Returns the end of standard error, or of standard output if that is all there is.
+fn tail(ended: &Ended) -> String {
+    let printed = if ended.stderr.total > 0 { &ended.stderr } else { &ended.stdout };
+    let bytes: Vec<u8> = printed.head.iter().chain(&printed.tail).copied().collect();
+    let from = bytes.len().saturating_sub(TAIL_BYTES);
+    let text = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned();
+    // A cut may leave part of a character and part of a line at the front.
+    let text = if from == 0 { text.as_str() } else { text.split_once('\n').map_or("", |t| t.1) };
+    text.trim_end().to_owned()
+}
+
+fn last_words(ended: &Ended) -> String {
+    let tail = tail(ended);
+    match tail.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!(": {}", line.chars().take(MESSAGE_CHARS).collect::<String>()),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    pub(crate) fn printed(text: &str) -> Printed {
+        let head = text.as_bytes().to_vec();
+        Printed { total: head.len() as u64, head, ..Printed::default() }
+    }
+
+    pub(crate) fn ended(status: Status, stdout: &str, stderr: &str) -> Ended {
+        Ended {
+            status,
+            ended_by: None,
+            stdout: printed(stdout),
+            stderr: printed(stderr),
+            duration: Duration::from_millis(5),
+            leftovers: 0,
+            survivors: 0,
+        }
+    }
+
+    fn shown(ended: &Ended) -> String {
+        let Some(failure) = failure(ended) else { return "-".to_owned() };
+        format!("{}: {} ({:?})", failure.kind, failure.message, failure.exit_code)
+    }
+
+    #[test]
+    fn each_end_has_its_kind() {
+        let ends = [
+            ended(Status::Exited(0), "fine", ""),
+            ended(Status::Exited(3), "", "loading\nno key\n\n"),
+            ended(Status::Exited(3), "", ""),
+            ended(Status::Signaled(9), "half", ""),
+            ended(Status::NotStarted { errno: Some(2), message: "no `x`".into() }, "", ""),
+            ended(Status::NotStarted { errno: Some(7), message: "too long".into() }, "", ""),
+            Ended { ended_by: Some(EndedBy::Timeout), ..ended(Status::Signaled(15), "", "") },
+            Ended { ended_by: Some(EndedBy::Idle), ..ended(Status::Exited(0), "", "") },
+            Ended { ended_by: Some(EndedBy::Stop), ..ended(Status::Signaled(15), "", "") },
+        ];
+        insta::assert_snapshot!(ends.iter().map(shown).collect::<Vec<_>>().join("\n"), @"
+        -
+        agent_error: the agent exited with code 3: no key (Some(3))
+        agent_error: the agent exited with code 3 (Some(3))
+        agent_crashed: the agent was ended by signal 9 (Some(137))
+        spawn_failed: no `x` (None)
+        spawn_failed: the prompt is too long for an argument; use `prompt: stdin` (None)
+        timeout: the agent outlived its time limit (Some(143))
+        stalled: the agent printed nothing for too long (Some(0))
+        cancelled: the run was stopped (Some(143))
+        ");
+    }
+
+    #[test]
+    fn a_long_output_keeps_whole_lines_of_its_end() {
+        let lines: Vec<_> = (0..2000).map(|n| format!("line {n}")).collect();
+        let failure = failure(&ended(Status::Exited(1), "", &lines.join("\n"))).unwrap();
+        assert!(failure.output_tail.len() <= TAIL_BYTES);
+        assert!(failure.output_tail.starts_with("line 15"), "{}", &failure.output_tail[..20]);
+        assert!(failure.output_tail.ends_with("line 1999"));
+    }
+
+    #[test]
+    fn a_hole_in_the_output_is_said() {
+        let hole =
+            Printed { head: b"ab".into(), tail: b"yz".into(), total: 26, ..Printed::default() };
+        assert_eq!(text(&hole), "ab\n[22 bytes left out]\nyz");
+        let split = Printed {
+            head: vec![b'a', 0xc3],
+            tail: vec![0xa4, b'b'],
+            total: 4,
+            ..Printed::default()
+        };
+        assert_eq!(text(&split), "aäb");
+    }
+}

@@ -1,0 +1,285 @@
+//! One call of git: its arguments, its environment, its answer.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::Error;
+use crate::process::{self, Quick, QuickOutput, quick};
+
+/// The oldest git that has `merge-tree --write-tree`.
+const OLDEST: (u32, u32) = (2, 38);
+
+/// The longest one call may take: a checkout of a very large repository on a slow disk.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// Settings that keep a repository's own code from running, and git from prompting
+/// or tidying up behind our back.
+///
+/// `core.sshCommand` is not emptied: a partial clone fetches what it lacks.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.sshCommand=ssh",
+    "core.gitProxy=",
+    "core.askPass=",
+    "core.editor=true",
+    "core.pager=cat",
+    "core.alternateRefsCommand=",
+    "protocol.ext.allow=never",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "core.safecrlf=false",
+    "advice.detachedHead=false",
+];
+
+/// Settings for calls whose result is recorded: git does not sync anything by itself.
+const DURABLE: &[&str] = &["core.fsync=committed,reference", "core.fsyncMethod=batch"];
+
+/// The `GIT_*` variables of the caller that are kept: who they are and where their git is.
+const KEPT: &[&str] = &[
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_EXEC_PATH",
+];
+
+/// The git program and the environment it runs in.
+#[derive(Clone, Debug)]
+pub struct Git {
+    program: OsString,
+    env: Vec<(OsString, Option<OsString>)>,
+}
+
+/// Which working tree a call is about.
+///
+/// All three are given to git by name, so that a `.git` file or a `commondir`
+/// that an agent rewrote leads nowhere.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The directory of the working tree's own state.
+    pub(super) git_dir: PathBuf,
+    /// The directory that all working trees share.
+    pub(super) common_dir: PathBuf,
+    /// The files.
+    pub(super) work_tree: PathBuf,
+}
+
+/// One call of git that is being put together.
+pub(super) struct Call<'a> {
+    git: &'a Git,
+    cwd: &'a Path,
+    place: Option<&'a Place>,
+    index: Option<&'a Path>,
+    settings: &'static [&'static str],
+    args: Vec<OsString>,
+    env: Vec<(&'static str, &'static str)>,
+    stdin: Vec<u8>,
+    also: &'static [i32],
+}
+
+impl Default for Git {
+    fn default() -> Self {
+        Self::with_env(Vec::new())
+    }
+}
+
+impl Git {
+    /// Returns git as found on the `PATH`, with changes to the process's own environment.
+    ///
+    /// A change wins over everything else, `None` removes a variable.
+    pub fn with_env(changes: Vec<(OsString, Option<OsString>)>) -> Self {
+        let mut env: Vec<(OsString, Option<OsString>)> = std::env::vars_os()
+            .map(|(name, _)| name)
+            .filter(|name| name.as_bytes().starts_with(b"GIT_"))
+            .filter(|name| !KEPT.iter().any(|kept| name == kept))
+            .map(|name| (name, None))
+            .collect();
+        let fixed = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true"), ("LC_ALL", "C")];
+        env.extend(fixed.map(|(name, value)| (name.into(), Some(value.into()))));
+        env.extend(changes);
+        Self { program: "git".into(), env }
+    }
+
+    /// Uses another program than the `git` on the `PATH`.
+    #[must_use]
+    pub fn program(mut self, program: impl Into<OsString>) -> Self {
+        self.program = program.into();
+        self
+    }
+
+    /// Returns git's version, or why that git cannot be used.
+    pub fn version(&self) -> Result<String, Error> {
+        let text = self.call(Path::new("/"), &["version"]).text()?;
+        let version = text.strip_prefix("git version ").unwrap_or(&text).trim();
+        let version = version.split(' ').next().unwrap_or_default();
+        let mut numbers = version.split('.').map(str::parse::<u32>);
+        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+            return Err(Error::Unexpected { command: "version".to_owned() });
+        };
+        if (major, minor) < OLDEST {
+            return Err(Error::GitTooOld { found: version.to_owned() });
+        }
+        Ok(version.to_owned())
+    }
+
+    /// Starts a call that finds its repository by itself.
+    pub(super) fn call<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> Call<'a> {
+        Call {
+            git: self,
+            cwd,
+            place: None,
+            index: None,
+            settings: &[],
+            args: args.iter().map(Into::into).collect(),
+            env: Vec::new(),
+            stdin: Vec::new(),
+            also: &[],
+        }
+    }
+
+    /// Starts a call about one working tree.
+    pub(super) fn at<'a>(&'a self, place: &'a Place, args: &[&str]) -> Call<'a> {
+        Call { place: Some(place), ..self.call(&place.work_tree, args) }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Adds arguments.
+    pub(super) fn args<T: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Uses another index than the working tree's own.
+    pub(super) fn index(mut self, index: &'a Path) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// Makes sure that what the call writes survives a loss of power.
+    pub(super) fn durable(mut self) -> Self {
+        self.settings = DURABLE;
+        self
+    }
+
+    /// Says that the call only reads, so that it takes no locks.
+    pub(super) fn reading(self) -> Self {
+        self.env("GIT_OPTIONAL_LOCKS", "0")
+    }
+
+    /// Sets a variable.
+    pub(super) fn env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env.push((name, value));
+        self
+    }
+
+    /// Gives the call something to read.
+    pub(super) fn stdin(mut self, stdin: impl Into<Vec<u8>>) -> Self {
+        self.stdin = stdin.into();
+        self
+    }
+
+    /// Accepts other exit codes than 0 as answers.
+    pub(super) fn or(mut self, also: &'static [i32]) -> Self {
+        self.also = also;
+        self
+    }
+
+    /// Makes the call.
+    pub(super) fn run(self) -> Result<QuickOutput, Error> {
+        let command = self.args.first().map(|arg| arg.to_string_lossy().into_owned());
+        let command = command.unwrap_or_default();
+        let mut args: Vec<OsString> = Vec::new();
+        for setting in SETTINGS.iter().chain(self.settings) {
+            args.push("-c".into());
+            args.push(setting.into());
+        }
+        args.extend(self.args);
+        let mut env = self.git.env.clone();
+        let mut set = |name: &str, value: &OsStr| env.push((name.into(), Some(value.into())));
+        if let Some(place) = self.place {
+            set("GIT_DIR", place.git_dir.as_os_str());
+            set("GIT_WORK_TREE", place.work_tree.as_os_str());
+            if place.git_dir != place.common_dir {
+                set("GIT_COMMON_DIR", place.common_dir.as_os_str());
+            }
+        }
+        if let Some(index) = self.index {
+            set("GIT_INDEX_FILE", index.as_os_str());
+        }
+        for (name, value) in self.env {
+            set(name, OsStr::new(value));
+        }
+        let output = quick(&Quick {
+            program: &self.git.program,
+            args: &args,
+            cwd: self.cwd,
+            env: &env,
+            stdin: &self.stdin,
+            timeout: TIMEOUT,
+        });
+        let output = match output {
+            Ok(output) => output,
+            Err(process::Error::Start { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && self.cwd.is_dir() =>
+            {
+                return Err(Error::GitMissing);
+            }
+            Err(source) => return Err(Error::Run { command, source }),
+        };
+        if output.status != 0 && !self.also.contains(&output.status) {
+            let message = first_line(&output.stderr);
+            return Err(Error::Failed { command, status: output.status, message });
+        }
+        Ok(output)
+    }
+
+    /// Makes the call and returns what it printed, without the last line's end.
+    pub(super) fn text(self) -> Result<String, Error> {
+        let output = self.run()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+    }
+
+    /// Makes the call and returns the fields it printed, each ended by a NUL byte.
+    pub(super) fn fields(self) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(split_fields(&self.run()?.stdout))
+    }
+}
+
+/// Splits what a call with `-z` printed.
+pub(super) fn split_fields(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut fields: Vec<_> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+    if fields.last().is_some_and(Vec::is_empty) {
+        fields.pop();
+    }
+    fields
+}
+
+/// Returns the bytes of a path as the text that people see.
+pub(super) fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+/// Returns the line of git's complaint that says what is wrong.
+fn first_line(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let wanted = |line: &&str| line.starts_with("fatal: ") || line.starts_with("error: ");
+    let line = text.lines().find(wanted).or_else(|| text.lines().next()).unwrap_or_default();
+    let line = line.trim_start_matches("fatal: ").trim_start_matches("error: ");
+    if line.is_empty() { "it gave no reason".to_owned() } else { line.to_owned() }
+}

@@ -1,0 +1,160 @@
+//! Why git could not do what was asked.
+
+use std::{io, path::PathBuf};
+
+use crate::process;
+
+/// Why git could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no repository there or above.
+    #[error("`{}` is not in a git repository", path.display())]
+    NotARepository {
+        /// Where one was looked for.
+        path: PathBuf,
+    },
+    /// The repository has no files to work on.
+    #[error("the repository `{}` is bare: it has no working tree to start from", path.display())]
+    Bare {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// There is nothing a worktree could start from.
+    #[error("the repository `{}` has no commits yet", path.display())]
+    NoCommits {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// There is no git.
+    #[error("git is not installed, or not on the `PATH`")]
+    GitMissing,
+    /// Git lacks `merge-tree --write-tree`.
+    #[error("git {found} is too old: git 2.38 or newer is needed")]
+    GitTooOld {
+        /// The version that is installed.
+        found: String,
+    },
+    /// There is a repository, but git does not want to work in it.
+    #[error("git refuses to work in `{}`: {message}", path.display())]
+    Refused {
+        /// Where.
+        path: PathBuf,
+        /// What git said.
+        message: String,
+    },
+    /// Git ended with an error.
+    #[error("`git {command}` ended with {status}: {message}")]
+    Failed {
+        /// The subcommand.
+        command: String,
+        /// The exit code.
+        status: i32,
+        /// What git said.
+        message: String,
+    },
+    /// Git could not be run to its end.
+    #[error("cannot run `git {command}`")]
+    Run {
+        /// The subcommand.
+        command: String,
+        /// Why.
+        #[source]
+        source: process::Error,
+    },
+    /// Git printed something that we do not understand.
+    #[error("`git {command}` printed something unexpected")]
+    Unexpected {
+        /// The subcommand.
+        command: String,
+    },
+    /// A file could not be read, written or removed.
+    #[error("cannot {action} `{}`", path.display())]
+    File {
+        /// What was tried, e.g. `read`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A name does not name a commit.
+    #[error("`{name}` is not a commit of this repository")]
+    NoSuchCommit {
+        /// The name.
+        name: String,
+    },
+    /// A branch is not there.
+    #[error("there is no branch `{branch}`")]
+    NoSuchBranch {
+        /// The branch.
+        branch: String,
+    },
+    /// A branch is there that was to be made.
+    #[error("the branch `{branch}` exists already, at commit {commit}")]
+    BranchExists {
+        /// The branch.
+        branch: String,
+        /// Where it stands.
+        commit: String,
+    },
+    /// Something stands where a worktree was to be made.
+    #[error("`{}` exists already and is not a worktree of this job", path.display())]
+    PathTaken {
+        /// The path.
+        path: PathBuf,
+    },
+    /// What was remembered of the repository's configuration could not be stored or read.
+    #[error("the record of the repository's configuration is damaged")]
+    Guard {
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The target branch lost the commit that the job started from.
+    #[error(
+        "the branch `{target}` was rewritten: it no longer contains {base}, which the job started from"
+    )]
+    TargetRewritten {
+        /// The branch.
+        target: String,
+        /// The commit.
+        base: String,
+    },
+}
+
+impl Error {
+    /// Returns what the person could do next, if there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotARepository { .. } => Some("`git init` makes a repository here"),
+            Self::Bare { .. } => Some("run prodigy in a clone of it"),
+            Self::NoCommits { .. } => {
+                Some("`git commit --allow-empty -m first` makes a commit to start from")
+            }
+            Self::GitMissing | Self::GitTooOld { .. } => {
+                Some("install git 2.38 or newer; `prodigy doctor` says what is found")
+            }
+            Self::BranchExists { .. } | Self::PathTaken { .. } => {
+                Some("`prodigy worktree ls` lists what earlier jobs left")
+            }
+            Self::TargetRewritten { .. } => Some("merge the job's branch by hand with `git merge`"),
+            Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::Run { .. }
+            | Self::Unexpected { .. }
+            | Self::File { .. }
+            | Self::NoSuchCommit { .. }
+            | Self::NoSuchBranch { .. }
+            | Self::Guard { .. } => None,
+        }
+    }
+
+    /// Returns a closure that turns an I/O error into one that names the file.
+    pub(super) fn file(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { action, path: path.into(), source }
+    }
+}

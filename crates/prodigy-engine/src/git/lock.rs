@@ -1,0 +1,28 @@
+//! The lock that keeps two runs from changing a repository's worktrees at once.
+
+use std::{
+    fs::{File, OpenOptions},
+    path::Path,
+};
+
+use super::Error;
+
+/// Held while worktrees are added or removed and while a job is merged.
+///
+/// Git reads other worktrees' half-written files when two `worktree add` run at
+/// once, and then fails. The kernel drops the lock with its holder, so there is
+/// no stale lock to clear.
+pub(super) struct RepoLock {
+    _file: File,
+}
+
+impl RepoLock {
+    /// Waits for the lock of the repository with this common directory.
+    pub(super) fn take(common_dir: &Path) -> Result<Self, Error> {
+        let path = common_dir.join("prodigy.lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(Error::file("open", &path))?;
+        file.lock().map_err(Error::file("lock", &path))?;
+        Ok(Self { _file: file })
+    }
+}

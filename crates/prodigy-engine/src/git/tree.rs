@@ -1,0 +1,201 @@
+//! The worktree of a job, which agents work in.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Error, Repo,
+    command::{Call, Place, shown},
+    repo::as_prodigy,
+};
+
+/// What git leaves in a worktree's directory while it does something in several steps.
+const HALF_DONE: &[&str] = &[
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "MERGE_AUTOSTASH",
+    "AUTO_MERGE",
+    "SQUASH_MSG",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "BISECT_LOG",
+    "BISECT_START",
+    "BISECT_NAMES",
+    "BISECT_TERMS",
+    "BISECT_EXPECTED_REV",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+];
+
+/// The worktree of a job.
+///
+/// It is ours alone, and no process of a step is running while we use it: locks
+/// that are found in it are leftovers.
+#[derive(Clone, Debug)]
+pub struct JobTree {
+    pub(super) repo: Repo,
+    pub(super) place: Place,
+    pub(super) branch: String,
+}
+
+impl JobTree {
+    pub(super) fn new(repo: Repo, place: Place, branch: &str) -> Self {
+        Self { repo, place, branch: branch.to_owned() }
+    }
+
+    /// Returns where the files are.
+    pub fn path(&self) -> &Path {
+        &self.place.work_tree
+    }
+
+    /// Returns the job's branch.
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// Returns the commit that is checked out, without starting git if that can be avoided.
+    pub fn head(&self) -> Result<String, Error> {
+        if let Some(commit) = self.read_head() {
+            return Ok(commit);
+        }
+        self.call(&["rev-parse", "--verify", "HEAD^{commit}"]).text()
+    }
+
+    /// Returns the branch that is checked out, which an agent may have changed; `None` if detached.
+    pub fn checked_out(&self) -> Result<Option<String>, Error> {
+        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
+        Ok(name.strip_prefix("refs/heads/").map(ToOwned::to_owned))
+    }
+
+    /// Brings the job's branch to what is checked out, if an agent went to another branch.
+    ///
+    /// Returns the commit that the job's branch stands at afterwards, or `None` if
+    /// what is checked out does not contain all of the job's branch; then nothing
+    /// is changed, since commits would be dropped.
+    pub fn adopt_head(&self) -> Result<Option<String>, Error> {
+        let head = self.head()?;
+        let name = format!("refs/heads/{}", self.branch);
+        if self.checked_out()?.as_deref() == Some(&*self.branch) {
+            return Ok(Some(head));
+        }
+        let old = self.repo.branch(&self.branch)?;
+        if let Some(old) = &old
+            && !self.repo.is_ancestor(old, &head)?
+        {
+            return Ok(None);
+        }
+        let update = ["update-ref", "-m", "prodigy: adopt", &name, &head];
+        self.call(&update).args([old.unwrap_or_default()]).durable().run()?;
+        self.call(&["symbolic-ref", "-m", "prodigy: adopt", "HEAD", &name]).durable().run()?;
+        Ok(Some(head))
+    }
+
+    /// Returns the paths that differ from the last commit, ignored files left out.
+    pub fn has_uncommitted(&self) -> Result<Vec<String>, Error> {
+        let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
+        let fields = self.call(&args).reading().fields()?;
+        Ok(fields.iter().map(|field| shown(field.get(3..).unwrap_or_default())).collect())
+    }
+
+    /// Commits everything that is not ignored; returns `None` if there is nothing to commit.
+    ///
+    /// No hooks run and nothing is signed: nobody is there to type a passphrase.
+    pub fn commit_all(&self, message: &str) -> Result<Option<String>, Error> {
+        self.remove_locks()?;
+        self.call(&["add", "--all", "--sparse"]).durable().run()?;
+        let diff = self.call(&["diff-index", "--cached", "--quiet", "HEAD", "--"]).or(&[1]);
+        let is_merging = self.place.git_dir.join("MERGE_HEAD").exists();
+        if diff.run()?.status == 0 && !is_merging {
+            return Ok(None);
+        }
+        let args = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status"];
+        let rest = ["--allow-empty-message", "--cleanup=verbatim", "--file=-"];
+        let call = self.call(&args).args(rest).stdin(message).durable();
+        let call = if self.repo.identity().is_ok() { call } else { as_prodigy(call) };
+        call.run()?;
+        self.head().map(Some)
+    }
+
+    /// Removes what a process that was killed left in git's way.
+    pub(super) fn remove_locks(&self) -> Result<(), Error> {
+        let branch = format!("refs/heads/{}.lock", self.branch);
+        remove(&self.place.common_dir.join(branch))?;
+        for name in ["index.lock", "HEAD.lock"] {
+            remove(&self.place.git_dir.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Ends merges, rebases and the like that were begun and not finished.
+    pub(super) fn remove_half_done(&self) -> Result<(), Error> {
+        for name in HALF_DONE {
+            remove(&self.place.git_dir.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the worktree's `.git` file lead to the repository again, if an agent changed it.
+    pub(super) fn repair_link(&self) -> Result<(), Error> {
+        let link = self.path().join(".git");
+        let wanted = [b"gitdir: ", self.place.git_dir.as_os_str().as_encoded_bytes(), b"\n"];
+        let wanted = wanted.concat();
+        let is_file = link.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+        if is_file && fs::read(&link).is_ok_and(|text| self.leads_home(&text, &wanted)) {
+            return Ok(());
+        }
+        remove(&link)?;
+        let mut file = fs::File::create_new(&link).map_err(Error::file("write", &link))?;
+        io::Write::write_all(&mut file, &wanted).map_err(Error::file("write", &link))
+    }
+
+    /// Returns whether a `.git` file leads to our directory, by an absolute path or a relative one.
+    fn leads_home(&self, text: &[u8], wanted: &[u8]) -> bool {
+        if text == wanted {
+            return true;
+        }
+        let target = text.strip_prefix(b"gitdir: ").and_then(|text| text.strip_suffix(b"\n"));
+        let target = target.and_then(|target| std::str::from_utf8(target).ok());
+        let resolved = target.and_then(|target| self.path().join(target).canonicalize().ok());
+        resolved.is_some_and(|resolved| resolved == self.place.git_dir)
+    }
+
+    /// Starts a call in this worktree.
+    pub(super) fn call<'a>(&'a self, args: &[&str]) -> Call<'a> {
+        self.repo.git.at(&self.place, args)
+    }
+
+    /// Reads HEAD from its files; `None` if they are of a kind that only git understands.
+    fn read_head(&self) -> Option<String> {
+        let text = fs::read_to_string(self.place.git_dir.join("HEAD")).ok()?;
+        let Some(name) = text.strip_prefix("ref: ") else { return hash(&text) };
+        let name = Path::new(name.trim_end());
+        // A reference never leaves `refs`; a path that does is no reference.
+        let is_plain =
+            name.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let file: PathBuf = self.place.common_dir.join(name);
+        let is_branch = is_plain && name.starts_with("refs/heads");
+        hash(&fs::read_to_string(is_branch.then_some(file)?).ok()?)
+    }
+}
+
+/// Returns a file's text if it is a commit's hash and nothing else.
+fn hash(text: &str) -> Option<String> {
+    let text = text.strip_suffix('\n')?;
+    let is_hash = matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    is_hash.then(|| text.to_owned())
+}
+
+/// Removes a file or directory that need not exist.
+pub(super) fn remove(path: &Path) -> Result<(), Error> {
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
+    let removed = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(Error::file("remove", path)),
+    }
+}

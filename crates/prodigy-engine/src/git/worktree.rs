@@ -1,0 +1,216 @@
+//! Making, finding and removing the worktrees of jobs.
+//!
+//! We never call `git worktree prune`: it would also forget worktrees of the
+//! user's that are out of reach for the moment, such as those on another disk.
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::{Error, JobTree, Repo, command::Place, lock::RepoLock};
+
+impl Repo {
+    /// Makes a worktree on a new branch that starts at `commit`.
+    ///
+    /// What an earlier call that was cut off left behind is used or replaced. A
+    /// branch that has gone on, or a directory that is something else, is refused.
+    pub fn create_job_worktree(
+        &self,
+        path: &Path,
+        branch: &str,
+        commit: &str,
+    ) -> Result<JobTree, Error> {
+        let commit = self.commit(commit)?;
+        let path = make_parent(path)?;
+        let _lock = RepoLock::take(self.common_dir())?;
+        let existing = self.branch(branch)?;
+        if let Some(existing) = existing.as_ref().filter(|existing| **existing != commit) {
+            return Err(Error::BranchExists {
+                branch: branch.to_owned(),
+                commit: existing.clone(),
+            });
+        }
+        self.clear_leftover(&path)?;
+        let add = self.call(&["worktree", "add", "--quiet"]).durable();
+        let add = match existing {
+            Some(_) => add.args([path.as_os_str(), branch.as_ref()]),
+            None => {
+                add.args(["--no-track", "-b", branch]).args([path.as_os_str(), commit.as_ref()])
+            }
+        };
+        add.run()?;
+        self.registered(&path, branch)
+    }
+
+    /// Opens the worktree of a job, making its directory again from the branch if it is gone.
+    pub fn open_job_worktree(&self, path: &Path, branch: &str) -> Result<JobTree, Error> {
+        let path = make_parent(path)?;
+        let _lock = RepoLock::take(self.common_dir())?;
+        if path.is_dir() && self.admin_dir(&path)?.is_some() {
+            let tree = self.registered(&path, branch)?;
+            tree.repair_link()?;
+            return Ok(tree);
+        }
+        if self.branch(branch)?.is_none() {
+            return Err(Error::NoSuchBranch { branch: branch.to_owned() });
+        }
+        self.clear_leftover(&path)?;
+        let add = self.call(&["worktree", "add", "--quiet"]).durable();
+        add.args([path.as_os_str(), branch.as_ref()]).run()?;
+        self.registered(&path, branch)
+    }
+
+    /// Removes a job's worktree and, unless it is to be kept, its branch.
+    ///
+    /// Commits are never dropped: the branch goes only if another branch, tag or
+    /// remote branch contains all of it. Files that were not committed do go.
+    pub fn remove_job_worktree(
+        &self,
+        path: &Path,
+        branch: &str,
+        keep_branch: bool,
+    ) -> Result<(), Error> {
+        let path = canonical_target(path)?;
+        let trash = {
+            let _lock = RepoLock::take(self.common_dir())?;
+            let trash = move_aside(&path)?;
+            self.forget(&path)?;
+            if !keep_branch {
+                self.delete_branch_if_contained(branch)?;
+            }
+            trash
+        };
+        if let Some(trash) = trash {
+            fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the branch or tag, not one of the same job, that contains all of a branch.
+    pub fn contained_in(&self, branch: &str) -> Result<Option<String>, Error> {
+        let Some(tip) = self.branch(branch)? else { return Ok(None) };
+        let own = format!("refs/heads/{}/", branch.rsplit_once('/').map_or(branch, |(job, _)| job));
+        let list = ["for-each-ref", "--format=%(refname)", "--contains", &tip];
+        let places = ["refs/heads/", "refs/tags/", "refs/remotes/"];
+        let text = self.call(&list).args(places).text()?;
+        Ok(text.lines().find(|name| !name.starts_with(&own)).map(ToOwned::to_owned))
+    }
+
+    fn delete_branch_if_contained(&self, branch: &str) -> Result<(), Error> {
+        let Some(tip) = self.branch(branch)? else { return Ok(()) };
+        if self.contained_in(branch)?.is_none() {
+            return Ok(());
+        }
+        let name = format!("refs/heads/{branch}");
+        self.call(&["update-ref", "-d", &name, &tip]).durable().run()?;
+        let snapshot = snapshot_ref(branch);
+        self.call(&["update-ref", "-d", &snapshot]).run()?;
+        Ok(())
+    }
+
+    /// Makes room for a worktree where one of ours was begun or has lost its files.
+    fn clear_leftover(&self, path: &Path) -> Result<(), Error> {
+        let is_ours = self.admin_dir(path)?.is_some();
+        let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        if path.symlink_metadata().is_ok() && !is_ours && !is_empty() {
+            return Err(Error::PathTaken { path: path.to_owned() });
+        }
+        if is_ours {
+            // Whatever the cut-off call had checked out comes from the commit and is made again.
+            if let Some(trash) = move_aside(path)? {
+                fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
+            }
+            self.forget(path)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a worktree whose directory is gone off git's list.
+    fn forget(&self, path: &Path) -> Result<(), Error> {
+        if let Some(admin) = self.admin_dir(path)? {
+            // Git refuses to remove one that it was still making, and leaves our own
+            // temporary files behind; the directory is all there is to it.
+            fs::remove_dir_all(&admin).map_err(Error::file("remove", &admin))?;
+            // Git removes the directory of all worktrees with the last one; so do we.
+            fs::remove_dir(self.common_dir().join("worktrees")).ok();
+        }
+        Ok(())
+    }
+
+    /// Returns a worktree that git has on its list.
+    pub(super) fn registered(&self, path: &Path, branch: &str) -> Result<JobTree, Error> {
+        let git_dir = self
+            .admin_dir(path)?
+            .ok_or_else(|| Error::Unexpected { command: "worktree add".to_owned() })?;
+        let place =
+            Place { git_dir, common_dir: self.common_dir().to_owned(), work_tree: path.to_owned() };
+        Ok(JobTree::new(self.clone(), place, branch))
+    }
+
+    /// Returns where git keeps a worktree's state.
+    ///
+    /// The worktree's own `.git` file says so too, but agents can write to that.
+    pub(super) fn admin_dir(&self, path: &Path) -> Result<Option<PathBuf>, Error> {
+        let list = self.common_dir().join("worktrees");
+        let entries = match fs::read_dir(&list) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::file("read", &list)(error)),
+        };
+        for entry in entries {
+            let admin = entry.map_err(Error::file("read", &list))?.path();
+            let Ok(text) = fs::read(admin.join("gitdir")) else { continue };
+            let text = text.strip_suffix(b"\n").unwrap_or(&text);
+            let link = admin.join(std::ffi::OsStr::from_bytes(text));
+            let Some(tree) = link.parent() else { continue };
+            let is_same = tree == path || tree.canonicalize().is_ok_and(|tree| tree == path);
+            if is_same {
+                return Ok(Some(admin));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the name of the reference that keeps a job's last snapshot alive.
+pub(super) fn snapshot_ref(branch: &str) -> String {
+    let job = branch.strip_prefix("prodigy/").unwrap_or(branch);
+    format!("refs/prodigy/{}/snapshot", job.strip_suffix("/job").unwrap_or(job))
+}
+
+/// Makes the directories above a worktree, for us alone, and returns its path without symbolic links.
+fn make_parent(path: &Path) -> Result<PathBuf, Error> {
+    let path = std::path::absolute(path).map_err(Error::file("resolve", path))?;
+    if let Some(parent) = path.parent() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
+        made.map_err(Error::file("create", parent))?;
+    }
+    canonical_target(&path)
+}
+
+/// Returns a path with its parent's symbolic links resolved; the path itself need not exist.
+fn canonical_target(path: &Path) -> Result<PathBuf, Error> {
+    let path = std::path::absolute(path).map_err(Error::file("resolve", path))?;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
+    match parent.canonicalize() {
+        Ok(parent) => Ok(parent.join(name)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path),
+        Err(error) => Err(Error::file("resolve", parent)(error)),
+    }
+}
+
+/// Renames a directory so that its name is free at once, and returns its new name.
+#[expect(clippy::disallowed_methods, reason = "nothing is stored: the directory is thrown away")]
+fn move_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
+    let parent = path.parent().unwrap_or(path);
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let trash = tempfile::Builder::new().prefix(".trash-").tempdir_in(parent);
+    let trash = trash.map_err(Error::file("write to", parent))?.keep();
+    fs::rename(path, trash.join("tree")).map_err(Error::file("rename", path))?;
+    Ok(Some(trash))
+}

@@ -1,0 +1,87 @@
+//! One output stream of a program: masked, logged, and its head and tail kept.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
+
+use prodigy_core::mask::MaskStream;
+use rustix::{buffer::spare_capacity, io::Errno};
+
+use super::{Printed, log::Share};
+
+/// How much of the beginning and of the end is kept in memory.
+const KEPT: usize = 64 << 10;
+
+/// What is read at once: as much as a pipe holds.
+const CHUNK: usize = 64 << 10;
+
+/// An output stream being read.
+pub(super) struct Capture<'a> {
+    pipe: Option<OwnedFd>,
+    mask: MaskStream,
+    log: Share<'a>,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    total: u64,
+}
+
+impl<'a> Capture<'a> {
+    pub(super) fn new(pipe: Option<OwnedFd>, mask: MaskStream, log: Share<'a>) -> Self {
+        Self { pipe, mask, log, head: Vec::new(), tail: Vec::new(), total: 0 }
+    }
+
+    /// Returns the pipe unless its end was reached.
+    pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Reads what is there, once, and returns whether there was anything.
+    ///
+    /// This blocks if there is neither anything to read nor an end, so the caller asks first.
+    pub(super) fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(pipe) = &self.pipe else { return Ok(false) };
+        buffer.clear();
+        buffer.reserve(CHUNK);
+        match rustix::io::read(pipe, spare_capacity(buffer)) {
+            Ok(0) => self.pipe = None,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let masked = self.mask.push(buffer);
+        keep(&masked, &mut self.log, &mut self.head, &mut self.tail, &mut self.total);
+        Ok(!buffer.is_empty())
+    }
+
+    /// Returns what was printed.
+    pub(super) fn finish(mut self) -> Printed {
+        let held_back = self.mask.finish();
+        keep(&held_back, &mut self.log, &mut self.head, &mut self.tail, &mut self.total);
+        let (log_at, log_len) = self.log.finish();
+        // The tail may have grown to twice what is kept.
+        self.tail.drain(..self.tail.len().saturating_sub(KEPT));
+        Printed { head: self.head, tail: self.tail, total: self.total, log_at, log_len }
+    }
+}
+
+/// Adds masked bytes to the log, the head and the tail.
+fn keep(
+    bytes: &[u8],
+    log: &mut Share<'_>,
+    head: &mut Vec<u8>,
+    tail: &mut Vec<u8>,
+    total: &mut u64,
+) {
+    log.append(bytes);
+    *total += bytes.len() as u64;
+    let room = KEPT.saturating_sub(head.len());
+    let (first, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+    head.extend_from_slice(first);
+    // Cutting only at twice the size copies each byte at most once more.
+    if tail.len() + rest.len() > 2 * KEPT {
+        let keep = KEPT.saturating_sub(rest.len()).min(tail.len());
+        tail.drain(..tail.len() - keep);
+    }
+    let rest = rest.get(rest.len().saturating_sub(KEPT)..).unwrap_or_default();
+    tail.extend_from_slice(rest);
+}

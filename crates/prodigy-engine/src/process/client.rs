@@ -1,0 +1,338 @@
+//! Our side of a supervisor.
+
+use std::{
+    fmt::Write as _,
+    io,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::PollFlags,
+    process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
+};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::UnixStream,
+    task::spawn_blocking,
+    time::{sleep_until, timeout},
+};
+
+use super::{
+    Ended, EndedBy, Error, Launch, MARKER, Printed, Status, Stop, ready,
+    stop::Urgency,
+    strays::end_orphans,
+    wire::{self, Inbox, Reply},
+};
+
+/// How long a supervisor may take to come up.
+const COMING_UP: Duration = Duration::from_secs(20);
+
+/// How much longer than it should a launch may take before its supervisor counts as stuck.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// How long a supervisor may take to end itself, with what it runs.
+const CLOSING: Duration = Duration::from_secs(13);
+
+/// What is read from the socket at once: a reply without much output.
+const CHUNK: usize = 4 << 10;
+
+/// The most grace that is given to the processes of a supervisor that is gone.
+const ORPHAN_GRACE: Duration = Duration::from_secs(5);
+
+/// A process that runs launches for us, one at a time.
+///
+/// Dropping it ends what it runs and then itself, in the background; [`Supervisor::close`]
+/// does the same and waits. So does our death.
+#[derive(Debug)]
+pub struct Supervisor {
+    /// None only while it is being closed.
+    guarded: Option<Guarded>,
+    inbox: Inbox,
+    outbox: Vec<u8>,
+    /// Whether a launch was begun and its end not seen.
+    busy: bool,
+}
+
+/// The process and the socket whose closing ends it.
+#[derive(Debug)]
+struct Guarded {
+    socket: UnixStream,
+    keeper: Keeper,
+}
+
+/// The process, and what its orphans are known by.
+#[derive(Debug)]
+struct Keeper {
+    child: Child,
+    marker: String,
+}
+
+impl Supervisor {
+    /// Starts `program __supervise`, where `program` is the `prodigy` binary.
+    ///
+    /// The supervisor carries the marks of the job, so that [`super::end_marked`] knows it.
+    pub async fn start(program: &Path, job_id: &str) -> Result<Self, Error> {
+        let name = || program.display().to_string();
+        let cannot_start = |source| Error::Start { program: name(), source };
+        let marker = marker().map_err(cannot_start)?;
+        let env = vec![
+            ("PRODIGY_JOB_ID", job_id.to_owned()),
+            ("PRODIGY_AUTOMATION", "true".to_owned()),
+            (MARKER, marker.clone()),
+        ];
+        let path = program.to_owned();
+        let (child, socket) = blocking(move || spawn(&path, env)).await.map_err(cannot_start)?;
+        let keeper = Keeper { child, marker };
+        let socket = match UnixStream::from_std(socket) {
+            Ok(socket) => socket,
+            Err(source) => {
+                keep(keeper, Duration::ZERO).await;
+                return Err(Error::Start { program: name(), source });
+            }
+        };
+        let mut supervisor = Self {
+            guarded: Some(Guarded { socket, keeper }),
+            inbox: Inbox::default(),
+            outbox: Vec::new(),
+            busy: false,
+        };
+        let ready = timeout(COMING_UP, supervisor.reply()).await;
+        match ready.unwrap_or_else(|elapsed| Err(elapsed.into())) {
+            Ok(Reply::Ready) => Ok(supervisor),
+            Ok(Reply::Ended(_) | Reply::LogFailed { .. }) => Err(Error::NoSupervisor {
+                program: name(),
+                source: io::Error::other(wire::Malformed),
+            }),
+            Err(source) => Err(Error::NoSupervisor { program: name(), source }),
+        }
+    }
+
+    /// Runs a launch until nothing of it is left.
+    ///
+    /// After [`Error::Lost`], and after this future was dropped half-way, the supervisor
+    /// is of no more use. A stop that was asked for before means that nothing is started.
+    pub async fn run(&mut self, launch: &Launch, stop: &Stop) -> Result<Ended, Error> {
+        if stop.is_requested() {
+            return Ok(stopped_before());
+        }
+        self.outbox.clear();
+        wire::put_launch(launch, &mut self.outbox).map_err(|wire::Malformed| Error::TooLarge)?;
+        if std::mem::replace(&mut self.busy, true) {
+            self.shut().await;
+            return Err(Error::Lost { ended: 0 });
+        }
+        // Whatever went wrong with the socket, it means that there is nobody to talk to.
+        let Ok(reply) = self.exchange(launch, stop).await else {
+            return Err(self.lost(launch.grace).await);
+        };
+        match reply {
+            Reply::Ended(ended) => {
+                self.busy = false;
+                Ok(*ended)
+            }
+            Reply::LogFailed { message } => {
+                self.busy = false;
+                Err(Error::Log { message })
+            }
+            Reply::Ready => Err(self.lost(launch.grace).await),
+        }
+    }
+
+    /// Ends the supervisor and waits until it is gone.
+    pub async fn close(mut self) {
+        self.shut().await;
+    }
+
+    /// Lets the supervisor end what it runs and then itself.
+    async fn shut(&mut self) {
+        if let Some(Guarded { socket, keeper }) = self.guarded.take() {
+            drop(socket);
+            keep(keeper, CLOSING).await;
+        }
+    }
+
+    /// Returns the number of the supervisor's process, for people who look at `ps`.
+    pub fn id(&self) -> Option<u32> {
+        self.guarded.as_ref().map(|guarded| guarded.keeper.child.id())
+    }
+
+    /// Sends the launch that is in the outbox and waits for its end, passing on what is asked meanwhile.
+    async fn exchange(&mut self, launch: &Launch, stop: &Stop) -> io::Result<Reply> {
+        let outbox = std::mem::take(&mut self.outbox);
+        self.send(&outbox).await?;
+        self.outbox = outbox;
+        let mut urgency = Urgency::None;
+        // A program can stop its own supervisor; nobody then keeps the time but us.
+        let begun = Instant::now();
+        let mut deadline = launch.timeout.and_then(|timeout| {
+            begun.checked_add(timeout)?.checked_add(launch.grace)?.checked_add(STUCK)
+        });
+        loop {
+            tokio::select! {
+                biased;
+                reply = self.reply() => return reply,
+                raised = stop.above(urgency) => {
+                    urgency = raised;
+                    let now = raised == Urgency::Now;
+                    let grace = if now { Duration::ZERO } else { launch.grace };
+                    deadline = Instant::now().checked_add(grace).and_then(|at| at.checked_add(STUCK));
+                    let mut frame = Vec::new();
+                    wire::put_stop(now, &mut frame).map_err(io::Error::other)?;
+                    self.send(&frame).await?;
+                }
+                () = at(deadline) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let guarded = self.guarded.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        guarded.socket.write_all(bytes).await
+    }
+
+    /// Waits for the next reply. Nothing is lost if this is cancelled.
+    async fn reply(&mut self) -> io::Result<Reply> {
+        let guarded = self.guarded.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        loop {
+            if let Some(body) = self.inbox.next() {
+                return wire::reply(body).map_err(io::Error::other);
+            }
+            guarded.socket.readable().await?;
+            self.inbox.bytes.reserve(CHUNK);
+            match guarded.socket.try_read_buf(&mut self.inbox.bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends what a supervisor left behind that is gone, stuck or confused.
+    async fn lost(&mut self, grace: Duration) -> Error {
+        let Some(Guarded { socket, mut keeper }) = self.guarded.take() else {
+            return Error::Lost { ended: 0 };
+        };
+        drop(socket);
+        let ended = spawn_blocking(move || keeper.end(grace.min(ORPHAN_GRACE))).await;
+        // The search does not panic; if it were cancelled the runtime is going down.
+        Error::Lost { ended: ended.unwrap_or_default() }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(Guarded { socket, mut keeper }) = self.guarded.take() {
+            drop(socket);
+            // Not on the runtime, which may be going down. If no thread can be had, the
+            // supervisor still ends itself; only its entry in the process table stays.
+            std::thread::Builder::new().spawn(move || keeper.finish(CLOSING)).ok();
+        }
+    }
+}
+
+impl Keeper {
+    /// Waits until the supervisor has ended by itself, and ends it if it does not.
+    fn finish(&mut self, patience: Duration) {
+        if self.has_ended(patience) && self.child.wait().is_ok_and(|status| status.success()) {
+            return;
+        }
+        self.end(Duration::ZERO);
+    }
+
+    /// Kills the supervisor, then ends what it left behind, and returns how many those were.
+    fn end(&mut self, grace: Duration) -> usize {
+        // It fails only if the process is gone.
+        self.child.kill().ok();
+        let supervisor = Pid::from_child(&self.child);
+        // Reaped only afterwards: until then nobody can get its number, which names its session.
+        waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).ok();
+        let ended = end_orphans(supervisor, &self.marker, grace);
+        self.child.wait().ok();
+        ended
+    }
+
+    fn has_ended(&self, patience: Duration) -> bool {
+        let Ok(pidfd) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) else {
+            return false;
+        };
+        let start = Instant::now();
+        loop {
+            let left = patience.saturating_sub(start.elapsed());
+            match ready::wait([Some((pidfd.as_fd(), PollFlags::IN))], Some(left)) {
+                Ok([false]) if !left.is_zero() => {}
+                Ok([has_ended]) => return has_ended,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// Waits for a supervisor's end without holding up the runtime.
+async fn keep(mut keeper: Keeper, patience: Duration) {
+    // It does not panic; if it were cancelled the runtime is going down.
+    spawn_blocking(move || keeper.finish(patience)).await.ok();
+}
+
+/// Waits until then; forever if there is no such time.
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+fn spawn(program: &Path, env: Vec<(&'static str, String)>) -> io::Result<(Child, StdUnixStream)> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    #[expect(clippy::disallowed_methods, reason = "this is where supervisors are started")]
+    let child = Command::new(program)
+        .arg("__supervise")
+        .env_clear()
+        .envs(env)
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((child, ours))
+}
+
+/// Returns a word that no other supervisor has.
+fn marker() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    let mut marker = String::new();
+    for byte in bytes {
+        // Writing to a string does not fail.
+        write!(marker, "{byte:02x}").ok();
+    }
+    Ok(marker)
+}
+
+fn stopped_before() -> Ended {
+    Ended {
+        status: Status::NotStarted {
+            errno: None,
+            message: "the run was stopped before".to_owned(),
+        },
+        ended_by: Some(EndedBy::Stop),
+        stdout: Printed::default(),
+        stderr: Printed::default(),
+        duration: Duration::ZERO,
+        leftovers: 0,
+        survivors: 0,
+    }
+}

@@ -1,0 +1,90 @@
+//! Starting the program of a launch.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::{ffi::OsStrExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+
+use super::{Launch, Status};
+
+/// Where programs are looked for when the launch has no `PATH`, as `execvp` does it.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Starts the program in a process group of its own, or says why that is impossible.
+///
+/// There is deliberately no `pre_exec` and no lookup by the standard library: either
+/// would turn `posix_spawn` into a `fork`.
+pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child, Status> {
+    let Some((name, args)) = launch.argv.split_first() else {
+        return Err(not_started(None, "there is no program to start".to_owned()));
+    };
+    let program = find(name, launch)?;
+    #[expect(clippy::disallowed_methods, reason = "this is where steps are started")]
+    let mut command = Command::new(program);
+    command
+        .arg0(name)
+        .args(args)
+        .env_clear()
+        .envs(launch.env.iter().map(|(name, value)| (name, value)))
+        .envs(extra.iter().copied())
+        .current_dir(&launch.cwd)
+        .process_group(0)
+        .stdin(if launch.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| cannot_start(&error, name, launch))
+}
+
+fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> Status {
+    let errno = error.raw_os_error();
+    if !launch.cwd.is_dir() {
+        let message = format!("the directory `{}` does not exist", launch.cwd.display());
+        return not_started(errno, message);
+    }
+    not_started(errno, format!("cannot start `{}`: {error}", name.display()))
+}
+
+/// Finds the file to execute, as a shell with the launch's environment would.
+fn find(name: &OsStr, launch: &Launch) -> Result<PathBuf, Status> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(launch.cwd.join(name));
+    }
+    let path = launch.env.iter().rfind(|(name, _)| name == "PATH");
+    let path = path.map_or(OsStr::new(DEFAULT_PATH), |(_, path)| path);
+    let mut refused = None;
+    for directory in path.as_bytes().split(|byte| *byte == b':') {
+        let candidate = launch.cwd.join(OsStr::from_bytes(directory)).join(name);
+        match access(&candidate, Access::EXEC_OK) {
+            Ok(()) if is_file(&candidate) => return Ok(candidate),
+            Err(Errno::ACCESS) if is_file(&candidate) => refused = Some(candidate),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Err(match refused {
+        Some(file) => not_started(
+            Some(Errno::ACCESS.raw_os_error()),
+            format!("`{}` is not executable", file.display()),
+        ),
+        None => not_started(
+            Some(Errno::NOENT.raw_os_error()),
+            format!("`{}` is in no directory of PATH", name.display()),
+        ),
+    })
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+fn not_started(errno: Option<i32>, message: String) -> Status {
+    Status::NotStarted { errno, message }
+}

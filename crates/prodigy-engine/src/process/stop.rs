@@ -1,0 +1,84 @@
+//! Asking running programs to end.
+
+use tokio::sync::watch;
+
+/// A request to end what is running. Clones share it, and it cannot be taken back.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    urgency: watch::Sender<Urgency>,
+}
+
+/// How much of a hurry there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// Nobody asked.
+    #[default]
+    None,
+    /// Programs are asked to end, and made to after their grace.
+    Soon,
+    /// Programs are made to end.
+    Now,
+}
+
+impl Stop {
+    /// Creates a request that nobody has made yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks programs to end, and makes them end after their grace.
+    pub fn request(&self) {
+        self.raise(Urgency::Soon);
+    }
+
+    /// Makes programs end at once.
+    pub fn request_now(&self) {
+        self.raise(Urgency::Now);
+    }
+
+    /// Returns whether anybody asked.
+    pub fn is_requested(&self) -> bool {
+        *self.urgency.borrow() > Urgency::None
+    }
+
+    /// Waits until somebody asks.
+    pub async fn requested(&self) {
+        self.above(Urgency::None).await;
+    }
+
+    /// Waits until there is more of a hurry than `known`, and returns how much.
+    pub(super) async fn above(&self, known: Urgency) -> Urgency {
+        let mut urgency = self.urgency.subscribe();
+        let reached = urgency.wait_for(|urgency| *urgency > known).await.map(|urgency| *urgency);
+        match reached {
+            Ok(urgency) => urgency,
+            // We hold a sender, so the channel is not closed; if it were, nobody could ask any more.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn raise(&self, urgency: Urgency) {
+        self.urgency.send_if_modified(|current| {
+            let raised = urgency > *current;
+            *current = urgency.max(*current);
+            raised
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_reaches_every_clone_and_only_grows() {
+        let stop = Stop::new();
+        let clone = stop.clone();
+        assert!(!clone.is_requested());
+        stop.request_now();
+        stop.request();
+        clone.requested().await;
+        assert!(clone.is_requested());
+        assert_eq!(clone.above(Urgency::Soon).await, Urgency::Now);
+    }
+}

@@ -1,0 +1,134 @@
+//! Finding and ending processes whose supervisor is gone.
+//!
+//! While a supervisor lives nothing escapes it. These searches are for afterwards:
+//! they know processes by their session and by what is in their environment.
+
+use std::{
+    collections::HashSet,
+    fs,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, getpid};
+
+use super::{
+    MARKER, ready,
+    tree::{self, Process},
+};
+
+/// How long a supervisor without prodigy may take to end what it runs and then itself.
+const PATIENCE: Duration = Duration::from_secs(11);
+
+/// How long we try to kill. What is left then hangs in the kernel or is not ours to kill.
+const KILLING: Duration = Duration::from_secs(5);
+
+/// How often we look.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Ends the processes that a dead run of a job left behind, and returns how many there were.
+///
+/// They are known by `PRODIGY_JOB_ID` and `PRODIGY_AUTOMATION=true` in their environment.
+/// Supervisors of the job that still live notice the death of prodigy by themselves and
+/// tidy up better than we can, so they are given the time for that first. This blocks.
+pub fn end_marked(job_id: &str, grace: Duration) -> usize {
+    let job = format!("PRODIGY_JOB_ID={job_id}");
+    let is_marked = |process: &Process| {
+        let environ = environ(process.pid);
+        has(&environ, job.as_bytes()) && has(&environ, b"PRODIGY_AUTOMATION=true")
+    };
+    let ours = ourselves();
+    let find = || -> Vec<Process> {
+        let is_stray = |process: &Process| !ours.contains(&process.pid) && is_marked(process);
+        with_descendants(tree::all().into_iter().filter(is_stray).collect(), &ours)
+    };
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && find().iter().any(|found| is_supervisor(found.pid)) {
+        pause();
+    }
+    end_all(find, grace)
+}
+
+/// Ends the processes of a supervisor that is dead but not reaped, so that its number is not reused.
+pub(super) fn end_orphans(supervisor: Pid, marker: &str, grace: Duration) -> usize {
+    let marker = format!("{MARKER}={marker}");
+    let session = supervisor.as_raw_nonzero().get();
+    let not = HashSet::from([supervisor, getpid()]);
+    let find = || -> Vec<Process> {
+        let is_orphan = |process: &Process| {
+            !not.contains(&process.pid)
+                && (process.session == session || has(&environ(process.pid), marker.as_bytes()))
+        };
+        with_descendants(tree::all().into_iter().filter(is_orphan).collect(), &not)
+    };
+    end_all(find, grace)
+}
+
+/// Asks all that are found to end, kills those that do not, and returns how many there were.
+fn end_all(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
+    let mut seen = HashSet::new();
+    let start = Instant::now();
+    loop {
+        let found = find();
+        if found.is_empty() {
+            break;
+        }
+        let is_over = start.elapsed() >= grace;
+        for process in found {
+            if is_over {
+                process.signal(&[Signal::KILL]);
+            }
+            if seen.insert(process) && !is_over {
+                // What has been stopped must go on to hear the request.
+                process.signal(&[Signal::TERM, Signal::CONT]);
+            }
+        }
+        if start.elapsed() > grace.saturating_add(KILLING) {
+            break;
+        }
+        pause();
+    }
+    seen.len()
+}
+
+/// Adds the descendants, which may have a cleaned environment.
+fn with_descendants(mut found: Vec<Process>, without: &HashSet<Pid>) -> Vec<Process> {
+    let mut seen: HashSet<Pid> = found.iter().map(|process| process.pid).collect();
+    let roots = found.clone();
+    for root in roots {
+        for process in tree::descendants(root.pid) {
+            if !without.contains(&process.pid) && seen.insert(process.pid) {
+                found.push(process);
+            }
+        }
+    }
+    found
+}
+
+/// Returns this process and those above it, which may carry the marks if prodigy runs in prodigy.
+fn ourselves() -> HashSet<Pid> {
+    let mut found = HashSet::new();
+    let mut next = Some(getpid());
+    while let Some(pid) = next.filter(|pid| found.insert(*pid)) {
+        next = Process::find(pid).and_then(|process| Pid::from_raw(process.parent));
+    }
+    found
+}
+
+fn is_supervisor(pid: Pid) -> bool {
+    let arguments = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    arguments.split(|byte| *byte == 0).nth(1) == Some(b"__supervise")
+}
+
+/// Returns a process's environment as it was started; empty if we may not read it.
+fn environ(pid: Pid) -> Vec<u8> {
+    fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default()
+}
+
+fn has(environ: &[u8], entry: &[u8]) -> bool {
+    environ.split(|byte| *byte == 0).any(|found| found == entry)
+}
+
+fn pause() {
+    // A wait that fails ends early, and the loops around it look at the clock.
+    ready::wait([], Some(LOOK)).ok();
+}

@@ -1,0 +1,231 @@
+//! The supervisor: a process that runs one launch after the other and outlives us if it must.
+//!
+//! It is single-threaded and small, so that starting a program from it is cheap, and
+//! it needs nothing but its socket. When that closes it ends what it runs, then itself.
+
+use std::{
+    collections::HashSet,
+    ffi::{OsStr, OsString},
+    io::{self, Write as _},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use prodigy_core::mask::Mask;
+use rustix::{
+    buffer::spare_capacity,
+    fs::Mode,
+    io::Errno,
+    process::{
+        Pid, Resource, Rlimit, Signal, WaitOptions, getpid, set_child_subreaper, setrlimit, setsid,
+        umask, wait,
+    },
+};
+
+use super::{
+    Ended, Launch, MARKER, Printed,
+    capture::Capture,
+    log::Log,
+    running::{Running, Word},
+    start::start,
+    tree,
+    wire::{self, Inbox, Reply, Request},
+};
+
+/// How long we try to kill what we cannot follow.
+const KILLING: Duration = Duration::from_secs(5);
+
+/// What is read from the socket at once.
+const CHUNK: usize = 64 << 10;
+
+/// Why the supervisor could not go on. Nobody but a person who tries it by hand sees this.
+#[derive(Debug, thiserror::Error)]
+pub enum SuperviseError {
+    /// Standard input is not our socket.
+    #[error("`prodigy __supervise` is started by prodigy itself")]
+    NotOurs(#[source] io::Error),
+    /// The operating system refused something.
+    #[error("the supervisor cannot go on")]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for SuperviseError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// Runs what is asked for on standard input, which is a socket, until that is closed.
+pub fn supervise() -> Result<(), SuperviseError> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::net::sockopt::socket_type(&socket)
+        .map_err(|errno| SuperviseError::NotOurs(errno.into()))?;
+    setsid()?;
+    set_child_subreaper(Some(getpid()))?;
+    umask(Mode::RWXG | Mode::RWXO);
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    Slot::new(socket).serve()
+}
+
+/// What a supervisor keeps from one launch to the next.
+struct Slot {
+    link: Link,
+    marker: OsString,
+    stdout: Log,
+    stderr: Log,
+    secrets: Vec<String>,
+    mask: Mask,
+    buffer: Vec<u8>,
+    stuck: HashSet<Pid>,
+}
+
+impl Slot {
+    fn new(socket: OwnedFd) -> Self {
+        Self {
+            link: Link { socket: socket.into(), inbox: Inbox::default(), outbox: Vec::new() },
+            marker: std::env::var_os(MARKER).unwrap_or_default(),
+            stdout: Log::default(),
+            stderr: Log::default(),
+            secrets: Vec::new(),
+            mask: Mask::default(),
+            buffer: Vec::new(),
+            stuck: HashSet::new(),
+        }
+    }
+
+    fn serve(mut self) -> Result<(), SuperviseError> {
+        self.link.send(&Reply::Ready)?;
+        while let Some(request) = self.link.receive()? {
+            match request {
+                Request::Launch(launch) => {
+                    let reply = self.run(&launch).inspect_err(|_| end_children())?;
+                    self.link.send(&reply)?;
+                }
+                // It came too late: what it was meant for has just ended.
+                Request::Stop { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, launch: &Launch) -> io::Result<Reply> {
+        if launch.secrets != self.secrets {
+            self.mask = Mask::new(launch.secrets.iter().cloned());
+            self.secrets.clone_from(&launch.secrets);
+        }
+        let (stdout, stderr) = launch.log.as_ref().map_or((None, None), |(stdout, stderr)| {
+            (Some(stdout.as_path()), Some(stderr.as_path()))
+        });
+        let stdout_log = match self.stdout.begin(stdout, launch.log_cap) {
+            Ok(log) => log,
+            Err(error) => return Ok(log_failed(stdout, &error)),
+        };
+        let stderr_log = match self.stderr.begin(stderr, launch.log_cap) {
+            Ok(log) => log,
+            Err(error) => return Ok(log_failed(stderr, &error)),
+        };
+        let started = Instant::now();
+        let mut child = match start(launch, &[(OsStr::new(MARKER), &self.marker)]) {
+            Ok(child) => child,
+            Err(status) => {
+                return Ok(Reply::Ended(Box::new(Ended {
+                    status,
+                    ended_by: None,
+                    stdout: Printed::default(),
+                    stderr: Printed::default(),
+                    duration: started.elapsed(),
+                    leftovers: 0,
+                    survivors: 0,
+                })));
+            }
+        };
+        let captures = (
+            Capture::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log),
+            Capture::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
+        );
+        let running =
+            Running::new(launch, &mut child, started, captures, &mut self.buffer, &mut self.stuck)?;
+        let Link { socket, inbox, .. } = &mut self.link;
+        let ended = running.follow(socket.as_fd(), || listen(socket, inbox))?;
+        Ok(Reply::Ended(Box::new(ended)))
+    }
+}
+
+/// Kills what is running, for when we cannot follow it any longer.
+fn end_children() {
+    let start = Instant::now();
+    while start.elapsed() < KILLING && wait(WaitOptions::NOHANG).is_ok() {
+        for process in tree::descendants(getpid()) {
+            process.signal(&[Signal::KILL]);
+        }
+    }
+}
+
+fn log_failed(path: Option<&Path>, error: &io::Error) -> Reply {
+    let path = path.unwrap_or(Path::new("")).display();
+    Reply::LogFailed { message: format!("`{path}`: {error}") }
+}
+
+/// Takes in what is there while a launch is running.
+fn listen(socket: &UnixStream, inbox: &mut Inbox) -> Option<Word> {
+    if !read(socket, inbox).unwrap_or(false) {
+        return Some(Word::Abandoned);
+    }
+    let mut word = None;
+    while let Some(body) = inbox.next() {
+        word = match wire::request(body) {
+            Ok(Request::Stop { now: false }) if word.is_some() => word,
+            Ok(Request::Stop { now }) => Some(Word::Stop { now }),
+            // Nobody sends a second launch before the first has ended.
+            Ok(Request::Launch(_)) | Err(wire::Malformed) => return Some(Word::Abandoned),
+        };
+    }
+    word
+}
+
+/// Reads once, and returns whether the other side is still there.
+fn read(socket: &UnixStream, inbox: &mut Inbox) -> io::Result<bool> {
+    inbox.bytes.reserve(CHUNK);
+    match rustix::io::read(socket, spare_capacity(&mut inbox.bytes)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(true),
+        Err(Errno::CONNRESET) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The socket to the process that we work for.
+struct Link {
+    socket: UnixStream,
+    inbox: Inbox,
+    outbox: Vec<u8>,
+}
+
+impl Link {
+    /// Waits for the next request; `None` means that there will be none.
+    fn receive(&mut self) -> io::Result<Option<Request>> {
+        loop {
+            if let Some(body) = self.inbox.next() {
+                // Whoever sends nonsense is not the one we work for.
+                return Ok(wire::request(body).ok());
+            }
+            if !read(&self.socket, &mut self.inbox)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn send(&mut self, reply: &Reply) -> io::Result<()> {
+        self.outbox.clear();
+        wire::put_reply(reply, &mut self.outbox).map_err(io::Error::other)?;
+        match self.socket.write_all(&self.outbox) {
+            // Nobody is there to read it; the next read says so and ends us.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The words between us and a supervisor.
+//!
+//! A frame is its length in four bytes and then a body. Both sides are the same
+//! binary, so there are no versions; and the body is written by hand because a
+//! launch is mostly bytes that need not be text, which JSON makes several times
+//! larger and slower.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    time::Duration,
+};
+
+use super::{Ended, EndedBy, Launch, Printed, Status};
+
+/// What a supervisor is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Request {
+    /// Run this.
+    Launch(Box<Launch>),
+    /// End what is running.
+    Stop {
+        /// Without any grace.
+        now: bool,
+    },
+}
+
+/// What a supervisor answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Reply {
+    /// It is ready for the first launch.
+    Ready,
+    /// The launch has ended.
+    Ended(Box<Ended>),
+    /// The launch was not started because its log cannot be written.
+    LogFailed {
+        /// The log, and why.
+        message: String,
+    },
+}
+
+/// The other side does not speak our language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a message makes no sense")]
+pub(super) struct Malformed;
+
+/// Bytes that came in, cut into frames.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    /// What has come in, to be appended to.
+    pub(super) bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Inbox {
+    /// Returns the body of the next frame if all of it is there.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        if self.taken > 0 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        let (length, _) = self.bytes.split_first_chunk()?;
+        let end = 4 + u32::from_le_bytes(*length) as usize;
+        if self.bytes.len() < end {
+            self.bytes.reserve(end - self.bytes.len());
+            return None;
+        }
+        self.taken = end;
+        self.bytes.get(4..end)
+    }
+}
+
+/// Appends a frame that asks for a launch.
+pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    frame(out, |out| {
+        out.push(1);
+        put_list(out, &launch.argv, |out, arg| put_bytes(out, arg.as_bytes()));
+        put_list(out, &launch.env, |out, (name, value)| {
+            put_bytes(out, name.as_bytes());
+            put_bytes(out, value.as_bytes());
+        });
+        put_bytes(out, launch.cwd.as_os_str().as_bytes());
+        put_bytes(out, &launch.stdin);
+        put_option(out, launch.log.as_ref(), |out, (stdout, stderr)| {
+            put_bytes(out, stdout.as_os_str().as_bytes());
+            put_bytes(out, stderr.as_os_str().as_bytes());
+        });
+        put_u64(out, launch.log_cap);
+        put_option(out, launch.timeout.as_ref(), |out, time| put_duration(out, *time));
+        put_option(out, launch.idle_timeout.as_ref(), |out, time| put_duration(out, *time));
+        put_duration(out, launch.grace);
+        put_list(out, &launch.secrets, |out, secret| put_bytes(out, secret.as_bytes()));
+    })
+}
+
+/// Appends a frame that asks for an end.
+pub(super) fn put_stop(now: bool, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    frame(out, |out| out.extend([2, u8::from(now)]))
+}
+
+/// Appends a frame that answers.
+pub(super) fn put_reply(reply: &Reply, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    frame(out, |out| match reply {
+        Reply::Ready => out.push(1),
+        Reply::Ended(ended) => {
+            out.push(2);
+            put_ended(out, ended);
+        }
+        Reply::LogFailed { message } => {
+            out.push(3);
+            put_bytes(out, message.as_bytes());
+        }
+    })
+}
+
+/// Reads what a supervisor is asked.
+pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
+    let mut body = Body(body);
+    match body.u8()? {
+        1 => Ok(Request::Launch(Box::new(Launch {
+            argv: body.list(Body::os_string)?,
+            env: body.list(|body| Ok((body.os_string()?, body.os_string()?)))?,
+            cwd: body.os_string()?.into(),
+            stdin: body.bytes()?.to_vec(),
+            log: body.option(|body| Ok((body.os_string()?.into(), body.os_string()?.into())))?,
+            log_cap: body.u64()?,
+            timeout: body.option(Body::duration)?,
+            idle_timeout: body.option(Body::duration)?,
+            grace: body.duration()?,
+            secrets: body.list(Body::string)?,
+        }))),
+        2 => Ok(Request::Stop { now: body.u8()? != 0 }),
+        _ => Err(Malformed),
+    }
+}
+
+/// Reads what a supervisor answers.
+pub(super) fn reply(body: &[u8]) -> Result<Reply, Malformed> {
+    let mut body = Body(body);
+    match body.u8()? {
+        1 => Ok(Reply::Ready),
+        2 => Ok(Reply::Ended(Box::new(body.ended()?))),
+        3 => Ok(Reply::LogFailed { message: body.string()? }),
+        _ => Err(Malformed),
+    }
+}
+
+/// Appends a frame with the body that `put` writes.
+fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), Malformed> {
+    let start = out.len();
+    put_u32(out, 0);
+    put(out);
+    let length = u32::try_from(out.len() - start - 4).map_err(|_| Malformed)?;
+    let header = out.get_mut(start..start + 4).ok_or(Malformed)?;
+    header.copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+fn put_ended(out: &mut Vec<u8>, ended: &Ended) {
+    match &ended.status {
+        Status::Exited(code) => {
+            out.push(1);
+            out.extend(code.to_le_bytes());
+        }
+        Status::Signaled(signal) => {
+            out.push(2);
+            out.extend(signal.to_le_bytes());
+        }
+        Status::NotStarted { errno, message } => {
+            out.push(3);
+            put_option(out, errno.as_ref(), |out, errno| out.extend(errno.to_le_bytes()));
+            put_bytes(out, message.as_bytes());
+        }
+    }
+    out.push(match ended.ended_by {
+        None => 0,
+        Some(EndedBy::Timeout) => 1,
+        Some(EndedBy::Idle) => 2,
+        Some(EndedBy::Stop) => 3,
+    });
+    for printed in [&ended.stdout, &ended.stderr] {
+        put_bytes(out, &printed.head);
+        put_bytes(out, &printed.tail);
+        put_u64(out, printed.total);
+        put_u64(out, printed.log_at);
+        put_u64(out, printed.log_len);
+    }
+    put_duration(out, ended.duration);
+    put_u32(out, ended.leftovers);
+    put_u32(out, ended.survivors);
+}
+
+fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend(value.to_le_bytes());
+}
+
+fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend(value.to_le_bytes());
+}
+
+fn put_duration(out: &mut Vec<u8>, value: Duration) {
+    put_u64(out, value.as_secs());
+    put_u32(out, value.subsec_nanos());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_u64(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn put_list<T>(out: &mut Vec<u8>, list: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
+    put_u64(out, list.len() as u64);
+    for item in list {
+        put(out, item);
+    }
+}
+
+fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put(out, value);
+    }
+}
+
+/// What is left to read of a body.
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn i32(&mut self) -> Result<i32, Malformed> {
+        Ok(i32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn duration(&mut self) -> Result<Duration, Malformed> {
+        let seconds = self.u64()?;
+        let nanoseconds = self.u32()?;
+        if nanoseconds >= 1_000_000_000 {
+            return Err(Malformed);
+        }
+        Ok(Duration::new(seconds, nanoseconds))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = usize::try_from(self.u64()?).map_err(|_| Malformed)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn os_string(&mut self) -> Result<OsString, Malformed> {
+        Ok(OsStr::from_bytes(self.bytes()?).to_owned())
+    }
+
+    fn string(&mut self) -> Result<String, Malformed> {
+        String::from_utf8(OsString::into_vec(self.os_string()?)).map_err(|_| Malformed)
+    }
+
+    fn list<T>(
+        &mut self,
+        item: impl Fn(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let length = self.u64()?;
+        // Collecting does not reserve for the length, which may be a lie.
+        (0..length).map(|_| item(self)).collect()
+    }
+
+    fn option<T>(
+        &mut self,
+        value: impl Fn(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Malformed> {
+        if self.u8()? == 0 { Ok(None) } else { value(self).map(Some) }
+    }
+
+    fn ended(&mut self) -> Result<Ended, Malformed> {
+        Ok(Ended {
+            status: self.status()?,
+            ended_by: match self.u8()? {
+                0 => None,
+                1 => Some(EndedBy::Timeout),
+                2 => Some(EndedBy::Idle),
+                3 => Some(EndedBy::Stop),
+                _ => return Err(Malformed),
+            },
+            stdout: self.printed()?,
+            stderr: self.printed()?,
+            duration: self.duration()?,
+            leftovers: self.u32()?,
+            survivors: self.u32()?,
+        })
+    }
+
+    fn status(&mut self) -> Result<Status, Malformed> {
+        match self.u8()? {
+            1 => Ok(Status::Exited(self.i32()?)),
+            2 => Ok(Status::Signaled(self.i32()?)),
+            3 => Ok(Status::NotStarted { errno: self.option(Self::i32)?, message: self.string()? }),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn printed(&mut self) -> Result<Printed, Malformed> {
+        Ok(Printed {
+            head: self.bytes()?.to_vec(),
+            tail: self.bytes()?.to_vec(),
+            total: self.u64()?,
+            log_at: self.u64()?,
+            log_len: self.u64()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn launch() -> Launch {
+        Launch {
+            argv: vec!["sh".into(), OsString::from_vec(vec![0xff, b'x'])],
+            env: vec![("PATH".into(), "/bin".into())],
+            cwd: "/tmp".into(),
+            stdin: vec![0, 1, 2],
+            log: Some(("out".into(), "err".into())),
+            log_cap: 7,
+            timeout: Some(Duration::from_millis(1500)),
+            idle_timeout: None,
+            grace: Duration::from_secs(10),
+            secrets: vec!["höhle".into()],
+        }
+    }
+
+    fn ended(status: Status, ended_by: Option<EndedBy>) -> Ended {
+        let printed = |head: &[u8]| Printed {
+            head: head.into(),
+            tail: b"tail".into(),
+            total: 1,
+            log_at: 2,
+            log_len: 3,
+        };
+        Ended {
+            status,
+            ended_by,
+            stdout: printed(b"out"),
+            stderr: printed(b"err"),
+            duration: Duration::from_nanos(1_000_000_005),
+            leftovers: 4,
+            survivors: 5,
+        }
+    }
+
+    #[test]
+    fn requests_arrive_as_they_were_sent() {
+        let mut inbox = Inbox::default();
+        put_launch(&launch(), &mut inbox.bytes).unwrap();
+        put_stop(true, &mut inbox.bytes).unwrap();
+        assert_eq!(request(inbox.next().unwrap()), Ok(Request::Launch(Box::new(launch()))));
+        assert_eq!(request(inbox.next().unwrap()), Ok(Request::Stop { now: true }));
+        assert_eq!(inbox.next(), None);
+    }
+
+    #[test]
+    fn replies_arrive_as_they_were_sent() {
+        let not_started = Status::NotStarted { errno: Some(2), message: "no".into() };
+        for sent in [
+            Reply::Ready,
+            Reply::LogFailed { message: "full".into() },
+            Reply::Ended(Box::new(ended(Status::Exited(-1), None))),
+            Reply::Ended(Box::new(ended(Status::Signaled(9), Some(EndedBy::Timeout)))),
+            Reply::Ended(Box::new(ended(Status::Exited(0), Some(EndedBy::Idle)))),
+            Reply::Ended(Box::new(ended(not_started, Some(EndedBy::Stop)))),
+        ] {
+            let mut inbox = Inbox::default();
+            put_reply(&sent, &mut inbox.bytes).unwrap();
+            assert_eq!(reply(inbox.next().unwrap()), Ok(sent));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nonsense_is_refused_and_never_panics(body in prop::collection::vec(any::<u8>(), 0..80)) {
+            request(&body).ok();
+            reply(&body).ok();
+        }
+
+        #[test]
+        fn frames_may_come_in_any_pieces(cuts in prop::collection::vec(1_usize..40, 1..20)) {
+            let mut bytes = Vec::new();
+            put_launch(&launch(), &mut bytes).unwrap();
+            put_stop(false, &mut bytes).unwrap();
+            let mut inbox = Inbox::default();
+            let mut seen = Vec::new();
+            let mut rest = bytes.as_slice();
+            for cut in cuts.iter().cycle() {
+                let (piece, after) = rest.split_at((*cut).min(rest.len()));
+                inbox.bytes.extend(piece);
+                while let Some(body) = inbox.next() {
+                    seen.push(request(body).unwrap());
+                }
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(
+                seen,
+                [Request::Launch(Box::new(launch())), Request::Stop { now: false }]
+            );
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! How a run begins: a new job, or one that stopped before its end.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+
+use prodigy_core::{
+    checkpoint::Checkpoint,
+    event::{ChangedWorkflow, Event, JobStarted},
+    ids::{BadName, JobId},
+    job::{End, Job},
+    mask::Mask,
+    workflow::{Body, EnvVar, Step, Workflow},
+};
+
+use super::{Confirm, Error, Reporter, Run, dispatcher::Parts};
+use crate::{
+    agent::Agent,
+    clock,
+    git::{Guard, Repo},
+    process,
+    shutdown::Shutdown,
+    store::{
+        Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
+        write_atomic,
+    },
+};
+
+/// Everything about a run that does not come from its journal.
+pub struct Settings {
+    /// Every path.
+    pub layout: Layout,
+    /// The repository.
+    pub repo: Repo,
+    /// The workflow.
+    pub workflow: Workflow,
+    /// This program.
+    pub program: PathBuf,
+    /// The inherited environment with `env_files`, scrubbed.
+    pub base_env: Vec<(OsString, OsString)>,
+    /// `env` and the chosen profile.
+    pub env: Vec<EnvVar>,
+    /// Secrets, by variable name.
+    pub secrets: Vec<(String, String)>,
+    /// The agents, by name.
+    pub agents: BTreeMap<String, Box<dyn Agent>>,
+    /// The time between asking a process to end and making it.
+    pub grace: Duration,
+    /// The longest a step may print nothing.
+    pub idle_timeout: Option<Duration>,
+    /// The most one step may add to a log file.
+    pub log_cap: u64,
+    /// How much space must stay free, in bytes.
+    pub disk_floor: u64,
+    /// Whether the journal is synced.
+    pub durability: Durability,
+    /// What stops the run.
+    pub shutdown: Shutdown,
+    /// Who sees the records.
+    pub reporter: Box<dyn Reporter>,
+    /// Who is asked before the merge.
+    pub confirm: Box<dyn Confirm>,
+}
+
+/// A new job.
+pub struct Beginning {
+    /// Its id.
+    pub job: JobId,
+    /// Its first record.
+    pub started: JobStarted,
+    /// The workflow's files, as JSON; kept so that a resume uses the same text.
+    pub sources: Vec<u8>,
+    /// The workflow's own text.
+    pub text: String,
+}
+
+/// A job that is taken up again.
+pub struct Resumption {
+    /// The job.
+    pub job: JobId,
+    /// The lock, held for life.
+    pub lock: JobLock,
+    /// The workflow that takes the place of the stored one.
+    pub changed: Option<ChangedWorkflow>,
+}
+
+/// Makes an id that no other job has: the kind, the time, and four random characters.
+pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
+    const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut random = [0; 4];
+    // Without random numbers the time alone has to tell jobs apart.
+    getrandom::fill(&mut random).ok();
+    let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).map_or('x', |c| char::from(*c));
+    let word: String = random.iter().map(letter).collect();
+    format!("{kind}-{}-{word}", clock::now().strftime("%Y%m%d-%H%M%S")).parse()
+}
+
+/// Begins a new job: everything it needs later is on disk before anything runs.
+pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
+    let Beginning { job, started, sources, text } = beginning;
+    super::perform::check_disk(&settings)?;
+    let state = settings.layout.state_dir(&job);
+    create_dir(&state)?;
+    let lock = JobLock::take(&settings.layout, &job)?;
+    write_atomic(&state.join("workflow.yml"), text.as_bytes())?;
+    write_atomic(&state.join("sources.json"), &sources)?;
+    let mut journal = Journal::create(&settings.layout, &job, settings.durability)?;
+    let first = vec![Event::JobStarted(Box::new(started))];
+    let records = journal.append(first, clock::now())?;
+    journal.durable()?;
+    let mut fold = Job::default();
+    let mut parts = Parts::new(settings, job, lock, journal)?;
+    parts.take_in(&mut fold, &records)?;
+    Ok(Run::new(parts, fold))
+}
+
+/// Takes a job up again: fold the journal, end what the dead run left, go on.
+pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
+    let Resumption { job, lock, changed } = resumption;
+    super::perform::check_disk(&settings)?;
+    let (mut journal, opened) = Journal::open(&settings.layout, &job, settings.durability)?;
+    let mut fold = fold(&settings.layout, &job, &opened)?;
+    let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
+    if started.repository != settings.repo.root().to_string_lossy() {
+        return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
+    }
+    if matches!(fold.end, Some(End::Completed(_))) {
+        return Err(Error::Completed { job });
+    }
+    if let Some(changed) = &changed {
+        let done = fold.done;
+        if changed.steps.saturating_mul(started.rounds) < done || started.rounds > 1 {
+            return Err(Error::WorkflowShrank { steps: changed.steps, done });
+        }
+    }
+    process::end_marked(job.as_str(), settings.grace);
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let resumed = vec![Event::JobResumed { version, workflow: changed }];
+    let records = journal.append(resumed, clock::now())?;
+    let mut parts = Parts::new(settings, job, lock, journal)?;
+    if let Some(torn) = &opened.torn {
+        parts.note(&format!(
+            "the last record of the journal was cut off: `{}` line {} was saved to `{}`",
+            torn.file.display(),
+            torn.line,
+            torn.saved_to.display()
+        ));
+    }
+    parts.take_in(&mut fold, &records)?;
+    Ok(Run::new(parts, fold))
+}
+
+/// Folds a journal, from its checkpoint if there is a usable one.
+fn fold(layout: &Layout, job: &JobId, opened: &Opened) -> Result<Job, Error> {
+    let usable = |checkpoint: &Checkpoint| {
+        checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq
+    };
+    let checkpoint = load_checkpoint::<Checkpoint>(layout, job)?.filter(usable);
+    let mut fold = checkpoint.map(Checkpoint::into_job).unwrap_or_default();
+    for record in Reader::open(layout, job)? {
+        let record = record?;
+        if record.seq > fold.seq {
+            fold.apply(&record).map_err(|source| Error::Journalled { job: job.clone(), source })?;
+        }
+    }
+    Ok(fold)
+}
+
+/// Returns the steps that a sequential workflow runs.
+pub(super) fn steps(workflow: &Workflow) -> &[Step] {
+    match &workflow.body {
+        Body::Sequential { steps } => steps,
+        Body::MapReduce(_) => &[],
+    }
+}
+
+/// Remembers the repository's settings as they were when the job began.
+pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
+    let path = settings.layout.state_dir(job).join("guard.json");
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        return Ok(Guard::from_json(&settings.repo, &text)?);
+    }
+    let guard = Guard::take(&settings.repo)?;
+    write_atomic(&path, guard.to_json()?.as_bytes())?;
+    Ok(guard)
+}
+
+/// Returns what keeps the secrets of a run out of what is stored.
+pub(super) fn mask(secrets: &[(String, String)]) -> Mask {
+    Mask::new(secrets.iter().map(|(_, value)| value.clone()))
+}

@@ -1,0 +1,135 @@
+//! The environment that every step inherits.
+
+use std::{ffi::OsString, fs, path::PathBuf};
+
+/// Variables that must not reach a step: they would point git at another
+/// repository, or make an agent believe it runs inside another one.
+const SCRUBBED: &[&str] = &[
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+    "OLDPWD",
+    "PWD",
+];
+
+/// A file of environment variables that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvFileError {
+    /// It is not there, or not readable.
+    #[error("cannot read the environment file `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not `NAME=value`.
+    #[error("`{}:{line}`: expected `NAME=value`", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+}
+
+/// Returns the inherited environment without what must not reach a step.
+pub fn base_environment(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<_> = inherited
+        .filter(|(name, _)| {
+            let prodigy = name.to_string_lossy().starts_with("PRODIGY_");
+            !prodigy && !SCRUBBED.iter().any(|scrubbed| name == scrubbed)
+        })
+        .collect();
+    // A commit by an agent must not start a background clean-up of the repository.
+    let count = env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
+    let mut count: u32 =
+        count.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or_default();
+    for (key, value) in [("gc.auto", "0"), ("maintenance.auto", "false")] {
+        env.push((format!("GIT_CONFIG_KEY_{count}").into(), key.into()));
+        env.push((format!("GIT_CONFIG_VALUE_{count}").into(), value.into()));
+        count += 1;
+    }
+    env.retain(|(name, _)| name != "GIT_CONFIG_COUNT" && name != "GIT_EDITOR");
+    env.push(("GIT_CONFIG_COUNT".into(), count.to_string().into()));
+    env.push(("GIT_EDITOR".into(), "true".into()));
+    env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
+    env
+}
+
+/// Reads a file of `NAME=value` lines.
+///
+/// Empty lines and lines that start with `#` are passed over; `export ` may stand
+/// in front; a value may stand in quotes. Nothing is expanded.
+pub fn read_env_file(path: PathBuf) -> Result<Vec<(String, String)>, EnvFileError> {
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(source) => return Err(EnvFileError::Read { path, source }),
+    };
+    let mut variables = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let parsed = line.split_once('=').filter(|(name, _)| is_name(name.trim()));
+        let Some((name, value)) = parsed else {
+            return Err(EnvFileError::Line { path, line: number + 1 });
+        };
+        variables.push((name.trim().to_owned(), unquoted(value.trim()).to_owned()));
+    }
+    Ok(variables)
+}
+
+/// Returns whether text can name an environment variable.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Takes the quotes off a value that has them on both sides.
+fn unquoted(value: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner;
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_points_git_elsewhere_is_not_inherited() {
+        let inherited = [("HOME", "/h"), ("GIT_DIR", "/evil"), ("PRODIGY_JOB_ID", "x")];
+        let env = base_environment(inherited.iter().map(|(n, v)| (n.into(), v.into())));
+        let names: Vec<_> = env.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        insta::assert_debug_snapshot!(names, @r#"
+        [
+            "HOME",
+            "GIT_CONFIG_KEY_0",
+            "GIT_CONFIG_VALUE_0",
+            "GIT_CONFIG_KEY_1",
+            "GIT_CONFIG_VALUE_1",
+            "GIT_CONFIG_COUNT",
+            "GIT_EDITOR",
+            "GIT_TERMINAL_PROMPT",
+        ]
+        "#);
+    }
+}

@@ -1,0 +1,244 @@
+//! The final merge into the branch the user started from.
+
+use std::{sync::Arc, time::Instant};
+
+use prodigy_core::{
+    failure::{Failure, FailureKind},
+    job::Input,
+    workflow::Phase,
+};
+use serde_json::json;
+
+use super::{Error, MergeQuestion, Run, dispatcher::Answer};
+use crate::{
+    git::{CommitLine, MergeOutcome, MergeRequest, Repo},
+    step::{self, Finished, Scope, Task, Workplace},
+};
+
+/// What is merged where.
+#[derive(Clone)]
+struct Route {
+    repo: Repo,
+    source: String,
+    target: String,
+    base: String,
+    commits: Vec<CommitLine>,
+    message: String,
+}
+
+impl Run {
+    /// Merges the job's branch, or finds out that it cannot or may not be merged now.
+    pub(super) fn merge(&mut self) -> Result<(), Error> {
+        self.check_settings()?;
+        let input = match self.route()? {
+            Err(input) => input,
+            Ok(route) => match self.ask(&route)? {
+                Some(refusal) => refusal,
+                None => match self.parts.settings.workflow.merge.clone() {
+                    Some(phase) => return self.start_merge_steps(route, phase),
+                    None => route.merge()?,
+                },
+            },
+        };
+        self.inputs.push_back(input);
+        Ok(())
+    }
+
+    /// Finds out what there is to merge.
+    fn route(&mut self) -> Result<Result<Route, Input>, Error> {
+        let (Some(started), Some(tree)) = (&self.job.started, &self.job.tree) else {
+            return Ok(Err(Input::NothingToMerge));
+        };
+        let repo = self.parts.settings.repo.clone();
+        let branch = tree.branch.clone();
+        if let Some(open) = &self.parts.tree
+            && open.adopt_head()?.is_none()
+        {
+            let message = format!(
+                "the worktree is on a branch that does not contain all of `{branch}`; check out what you want and resume"
+            );
+            return Ok(Err(Input::NotMerged { message, conflict: None }));
+        }
+        let commits = repo.commits_between(&tree.base, &tree.branch)?;
+        self.parts.commits = commits.len() as u64;
+        if commits.is_empty() {
+            return Ok(Err(Input::NothingToMerge));
+        }
+        let source = tree.branch.clone();
+        let Some(target) = started.target_branch.clone() else {
+            let message = format!(
+                "HEAD was detached when the job began, so there is no branch to merge into; the result is on `{source}`"
+            );
+            return Ok(Err(Input::NotMerged { message, conflict: None }));
+        };
+        let name = started.workflow_name.clone().unwrap_or_else(|| started.workflow_file.clone());
+        let message = format!("Merge {source}\n\nWorkflow: {name}\nProdigy-Job: {}", self.parts.id);
+        let base = tree.base.clone();
+        Ok(Ok(Route { repo, source, target, base, commits, message }))
+    }
+
+    /// Asks whether to merge; returns the refusal if the answer is no.
+    fn ask(&mut self, route: &Route) -> Result<Option<Input>, Error> {
+        let question = MergeQuestion {
+            source: route.source.clone(),
+            target: route.target.clone(),
+            commits: route.commits.len(),
+            files: route.repo.files_changed(&route.base, &route.source)?.len(),
+        };
+        let command = format!("git merge {}", route.source);
+        let message = match self.parts.settings.confirm.merge(&question) {
+            Some(true) => return Ok(None),
+            Some(false) => format!("not merged, as you said; `{command}` merges it"),
+            None => format!(
+                "not merged: nobody could be asked and `-y` was not given; `{command}` merges it"
+            ),
+        };
+        Ok(Some(Input::NotMerged { message, conflict: None }))
+    }
+
+    /// Runs the workflow's own merge steps; how they ended comes as an input.
+    fn start_merge_steps(&mut self, route: Route, phase: Phase) -> Result<(), Error> {
+        if let Some(snapshot) = self.job.last_snapshot() {
+            // A merge that was cut off begins again from where the steps ended.
+            self.tree()?.restore(&snapshot)?;
+        }
+        let workplace = self.workplace()?;
+        let mut scope = Scope::new(self.vars(0));
+        scope.vars.set("merge", self.merge_vars(&route)?);
+        let ended = self.parts.ended.0.clone();
+        self.parts.busy = true;
+        // The handle is not needed: the task always answers, and `go` waits for the answer.
+        drop(tokio::spawn(async move {
+            let input = merge_steps(&workplace, &route, &phase, scope).await;
+            let tampering = Vec::new();
+            // The loop listens until the answer is in.
+            ended.send(Answer { input, fingerprint: None, tampering }).ok();
+        }));
+        Ok(())
+    }
+
+    /// Returns `${merge.…}`.
+    fn merge_vars(&self, route: &Route) -> Result<serde_json::Value, Error> {
+        let job = self.parts.id.as_str();
+        let worktree = self.job.tree.as_ref().map(|tree| tree.path.clone()).unwrap_or_default();
+        let commits: Vec<_> = route
+            .commits
+            .iter()
+            .map(|commit| json!({ "id": commit.commit, "subject": commit.subject }))
+            .collect();
+        Ok(json!({
+            "worktree": worktree,
+            "source_branch": route.source,
+            "target_branch": route.target,
+            "job_id": job,
+            "session_id": job,
+            "commit_count": commits.len(),
+            "commits": commits,
+            "file_list": route.repo.files_changed(&route.base, &route.source)?,
+        }))
+    }
+}
+
+impl Route {
+    /// Merges with plain git.
+    fn merge(&self) -> Result<Input, Error> {
+        let request = MergeRequest {
+            source_branch: self.source.clone(),
+            target_branch: self.target.clone(),
+            base_commit: self.base.clone(),
+            message: self.message.clone(),
+            dry_run: false,
+        };
+        let outcome = self.repo.merge_job(&request)?;
+        let Self { source, target, .. } = self;
+        let refused = |message: String| Input::NotMerged { message, conflict: None };
+        Ok(match outcome {
+            MergeOutcome::Merged { commit, .. } => self.merged(commit),
+            MergeOutcome::UpToDate => self.merged(self.repo.commit(target)?),
+            MergeOutcome::Conflict { paths } => Input::NotMerged {
+                message: format!(
+                    "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
+                    shown(&paths)
+                ),
+                conflict: Some((target.clone(), paths)),
+            },
+            MergeOutcome::DirtyTarget { paths } => refused(format!(
+                "your checkout of `{target}` has changes of its own in the way: {}; commit or stash them",
+                shown(&paths)
+            )),
+            MergeOutcome::TargetMissing => {
+                refused(format!("the branch `{target}` is gone; the result is on `{source}`"))
+            }
+            MergeOutcome::TargetElsewhere { worktree } => refused(format!(
+                "`{target}` is checked out in `{}`; run `git merge {source}` there",
+                worktree.display()
+            )),
+        })
+    }
+
+    /// Says that the merge is done.
+    fn merged(&self, commit: String) -> Input {
+        Input::Merged {
+            source: self.source.clone(),
+            target: self.target.clone(),
+            commit,
+            commits: self.commits.len() as u64,
+        }
+    }
+}
+
+/// Runs the workflow's merge steps and checks that they merged.
+async fn merge_steps(
+    workplace: &Arc<Workplace>,
+    route: &Route,
+    phase: &Phase,
+    mut scope: Scope,
+) -> Input {
+    let begun = Instant::now();
+    let deadline = phase.timeout.and_then(|limit| begun.checked_add(limit));
+    let fail = |step: String, failure: Failure, attempt| Input::StepFailed {
+        step,
+        attempt,
+        failure,
+        duration_ms: step::millis(begun.elapsed()),
+        log: None,
+    };
+    for (number, step) in phase.steps.iter().enumerate() {
+        let path = format!("merge.{}", number + 1);
+        let task = Task { step, path: &path, top_level: false, deadline };
+        match step::run(workplace, task, &mut scope).await {
+            Finished::Skipped { .. } | Finished::GoOn(_) => {}
+            Finished::Stop { failure, attempt, .. } => return fail(path, failure, attempt),
+            Finished::Interrupted => return Input::Tick,
+        }
+    }
+    let step = || "merge".to_owned();
+    match route.repo.is_ancestor(&route.source, &route.target) {
+        Ok(true) => match route.repo.commit(&route.target) {
+            Ok(commit) => route.merged(commit),
+            Err(error) => fail(step(), worktree_error(&error.to_string()), 1),
+        },
+        Ok(false) => {
+            let message = format!(
+                "the merge steps ended well, but `{}` does not contain `{}`",
+                route.target, route.source
+            );
+            fail(step(), Failure::new(FailureKind::MergeConflict, message), 1)
+        }
+        Err(error) => fail(step(), worktree_error(&error.to_string()), 1),
+    }
+}
+
+fn worktree_error(message: &str) -> Failure {
+    Failure::new(FailureKind::WorktreeError, message)
+}
+
+/// Returns some paths for a message.
+fn shown(paths: &[String]) -> String {
+    let mut text =
+        paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    if paths.len() > 5 {
+        text += &format!(" and {} more", paths.len() - 5);
+    }
+    text
+}

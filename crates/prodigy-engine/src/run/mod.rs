@@ -1,0 +1,126 @@
+//! Running and resuming jobs: the one loop that owns a job.
+//!
+//! ```text
+//! input ─▶ decide ─▶ events: journal, then fold, then reporter ─▶ actions
+//! ```
+
+mod begin;
+mod dispatcher;
+mod environment;
+mod merge;
+mod perform;
+
+use std::path::PathBuf;
+
+use prodigy_core::{
+    event::Record,
+    ids::JobId,
+    job::{Job, Unexpected},
+};
+
+use crate::{git, store};
+
+pub use begin::{Beginning, Resumption, Settings, new_job_id, resume, start};
+pub use dispatcher::Run;
+pub use environment::{EnvFileError, base_environment, read_env_file};
+
+/// Sees every record once it is written.
+pub trait Reporter: Send {
+    /// A record was written and taken in.
+    fn record(&mut self, record: &Record, job: &Job);
+
+    /// Something a person should know that is not a fact about the job.
+    fn note(&mut self, note: &str);
+}
+
+/// Says whether the result may be merged.
+pub trait Confirm: Send {
+    /// Asks; `None` means that nobody can be asked.
+    fn merge(&mut self, question: &MergeQuestion) -> Option<bool>;
+}
+
+/// What would be merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeQuestion {
+    /// The job's branch.
+    pub source: String,
+    /// The branch the user started from.
+    pub target: String,
+    /// How many commits.
+    pub commits: usize,
+    /// How many files they change.
+    pub files: usize,
+}
+
+/// Why a job could not be run on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal cannot be written. The job can be resumed.
+    #[error("job `{job}` is paused: its journal cannot be written")]
+    Journal {
+        /// The job.
+        job: JobId,
+        /// Why.
+        source: store::Error,
+    },
+    /// Files below the home cannot be used.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Git would not do what was asked.
+    #[error(transparent)]
+    Git(#[from] git::Error),
+    /// The journal does not make sense.
+    #[error("the journal of job `{job}` does not make sense")]
+    Journalled {
+        /// The job.
+        job: JobId,
+        /// Why.
+        source: Unexpected,
+    },
+    /// The job has no beginning.
+    #[error("the journal of job `{job}` has no beginning")]
+    NoBeginning {
+        /// The job.
+        job: JobId,
+    },
+    /// The job is over.
+    #[error("job `{job}` is completed: there is nothing to resume")]
+    Completed {
+        /// The job.
+        job: JobId,
+    },
+    /// The job belongs to another repository.
+    #[error("job `{job}` belongs to `{}`", repository.display())]
+    OtherRepository {
+        /// The job.
+        job: JobId,
+        /// The repository it belongs to.
+        repository: PathBuf,
+    },
+    /// The workflow changed too much to go on with it.
+    #[error("the workflow has {steps} steps now, and {done} are already done")]
+    WorkflowShrank {
+        /// The steps of one round now.
+        steps: u32,
+        /// The steps done.
+        done: u32,
+    },
+    /// Too little space is left.
+    #[error("only {free} MiB are free in `{}`, and {floor} MiB are wanted", path.display())]
+    DiskFloor {
+        /// Where.
+        path: PathBuf,
+        /// How much is free.
+        free: u64,
+        /// How much has to be.
+        floor: u64,
+    },
+    /// A supervisor or a file could not be prepared.
+    #[error("{what}")]
+    Prepare {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}

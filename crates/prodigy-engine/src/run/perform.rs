@@ -1,0 +1,370 @@
+//! Carrying out what a job decided.
+
+use std::{sync::Arc, time::Instant};
+
+use prodigy_core::{
+    event::{Event, PauseReason, Snapshot, StepCompleted},
+    failure::{Failure, FailureKind},
+    ids::JobId,
+    job::{Action, Input},
+    vars::Vars,
+    workflow::{Step, step_label},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Error, Run, Settings, begin,
+    dispatcher::{Answer, stop},
+};
+use crate::{
+    git::{self, Fingerprint, Guard, JobTree},
+    step::{self, Done, Finished, Identity, Scope, Task, Workplace, millis},
+};
+
+impl Run {
+    /// Does what was decided; anything that takes long answers by an input later.
+    pub(super) fn perform(&mut self, action: Action) -> Result<(), Error> {
+        match action {
+            Action::CreateTree => self.create_tree(),
+            Action::RestoreTree(snapshot) => self.restore_tree(&snapshot),
+            Action::RunStep { path, round, index, attempt } => {
+                self.start_step(path, round, index, attempt)
+            }
+            Action::Merge => self.merge(),
+            Action::CleanTree => self.clean_tree(),
+            // The loop ends itself.
+            Action::Finish(_) => Ok(()),
+        }
+    }
+
+    /// Makes the job's worktree.
+    fn create_tree(&mut self) -> Result<(), Error> {
+        let parts = &mut self.parts;
+        let path = parts.settings.layout.worktrees_dir(&parts.id).join("job");
+        let branch = branch(&parts.id);
+        let commit = self.job.started.as_ref().map(|started| started.base_commit.clone());
+        let commit = commit.unwrap_or_default();
+        let tree = parts.settings.repo.create_job_worktree(&path, &branch, &commit)?;
+        parts.tree = Some(tree);
+        let path = path.to_string_lossy().into_owned();
+        self.inputs.push_back(Input::TreeReady { path, branch, commit });
+        Ok(())
+    }
+
+    /// Returns the job's worktree, opened once.
+    pub(super) fn tree(&mut self) -> Result<JobTree, Error> {
+        if let Some(tree) = &self.parts.tree {
+            return Ok(tree.clone());
+        }
+        let (path, branch) = self.job.tree.as_ref().map_or_else(
+            || {
+                let parts = &self.parts;
+                let path = parts.settings.layout.worktrees_dir(&parts.id).join("job");
+                (path, branch(&parts.id))
+            },
+            |tree| (tree.path.clone().into(), tree.branch.clone()),
+        );
+        let tree = self.parts.settings.repo.open_job_worktree(&path, &branch)?;
+        self.parts.tree = Some(tree.clone());
+        Ok(tree)
+    }
+
+    /// Takes back what a step that was cut off did to the worktree.
+    fn restore_tree(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
+        let tree = self.tree()?;
+        if let Some(kept) = tree.set_aside(snapshot)? {
+            self.parts.note(&format!(
+                "the worktree was set back to where the step began; what it held is kept in `{kept}`"
+            ));
+        }
+        tree.restore(snapshot)?;
+        self.parts.fingerprint = None;
+        Ok(())
+    }
+
+    /// Starts a top-level step; how it ended comes as an input.
+    fn start_step(
+        &mut self,
+        path: String,
+        round: u32,
+        index: u32,
+        attempt: u32,
+    ) -> Result<(), Error> {
+        if let Err(error) = check_disk(&self.parts.settings) {
+            self.parts.note(&error.to_string());
+            self.inputs.push_back(stop(PauseReason::DiskFull));
+            return Ok(());
+        }
+        let workplace = self.workplace()?;
+        let tree = self.tree()?;
+        let before = match self.parts.fingerprint.take() {
+            Some(fingerprint) => fingerprint,
+            None => tree.fingerprint()?,
+        };
+        let steps = begin::steps(&self.parts.settings.workflow);
+        let Some(step) = usize::try_from(index).ok().and_then(|index| steps.get(index)) else {
+            return Ok(());
+        };
+        let step = step.clone();
+        self.count_commits(&tree)?;
+        let look = Look { tree, before, guard: self.parts.guard.clone() };
+        let scope = Scope::new(self.vars(round));
+        let ended = self.parts.ended.0.clone();
+        self.parts.busy = true;
+        // The handle is not needed: the task always answers, and `go` waits for the answer.
+        drop(tokio::spawn(async move {
+            let task = TopLevel { step, path, attempt };
+            let answer = task.run(&workplace, look, scope).await;
+            // The loop listens until the answer is in.
+            ended.send(answer).ok();
+        }));
+        Ok(())
+    }
+
+    /// Counts the job's commits, if there may be new ones.
+    fn count_commits(&mut self, tree: &JobTree) -> Result<(), Error> {
+        let head = tree.head()?;
+        if let Some(base) = self.job.tree.as_ref().map(|tree| &tree.base)
+            && head != self.parts.counted
+        {
+            let commits = self.parts.settings.repo.commits_between(base, &head)?;
+            self.parts.commits = commits.len() as u64;
+            self.parts.counted = head;
+        }
+        Ok(())
+    }
+
+    /// Puts planted settings back before git is used, and writes that down.
+    pub(super) fn check_settings(&mut self) -> Result<(), Error> {
+        let changes = tampering(&self.parts.guard)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.append(vec![Event::GitTampering { changes }])
+    }
+
+    /// Returns what steps work with, made once.
+    pub(super) fn workplace(&mut self) -> Result<Arc<Workplace>, Error> {
+        if let Some(workplace) = &self.parts.workplace {
+            return Ok(workplace.clone());
+        }
+        let tree = self.tree()?;
+        let parts = &mut self.parts;
+        let settings = &mut parts.settings;
+        let workplace = Arc::new(Workplace {
+            identity: Identity { job: parts.id.clone(), item: "workflow".to_owned() },
+            tree,
+            program: settings.program.clone(),
+            base_env: settings.base_env.clone(),
+            env: settings.env.clone(),
+            secrets: settings.secrets.clone(),
+            agents: std::mem::take(&mut settings.agents),
+            logs: settings.layout.logs_dir(&parts.id, "workflow"),
+            state: settings.layout.state_dir(&parts.id),
+            log_cap: settings.log_cap,
+            grace: settings.grace,
+            idle_timeout: settings.idle_timeout,
+            supervisors: parts.supervisors.clone(),
+            stop: settings.shutdown.stop().clone(),
+            events: parts.inside.0.clone(),
+        });
+        parts.workplace = Some(workplace.clone());
+        Ok(workplace)
+    }
+
+    /// Returns the variables that a step of a round sees.
+    pub(super) fn vars(&self, round: u32) -> Vars {
+        let mut vars = self.job.vars.clone();
+        let Some(started) = &self.job.started else { return vars };
+        vars.set("params", Value::Object(started.parameters.clone().into_iter().collect()));
+        vars.set(
+            "workflow",
+            json!({
+                "name": started.workflow_name.clone().unwrap_or_default(),
+                "job_id": self.parts.id.as_str(),
+                "commits": self.parts.commits,
+                "files_changed": self.files_changed(),
+            }),
+        );
+        vars.set("env", Value::Object(self.visible_env()));
+        if !started.inputs.is_empty() {
+            let number = usize::try_from(round).unwrap_or_default() % started.inputs.len();
+            vars.set("item", started.inputs.get(number).cloned().unwrap_or_default());
+        }
+        vars.set("index", round + 1);
+        vars.set("total", started.rounds);
+        vars
+    }
+
+    /// Returns the environment as `${env.NAME}` shows it; secrets are not part of it.
+    fn visible_env(&self) -> Map<String, Value> {
+        let pairs = self.parts.settings.base_env.iter();
+        pairs
+            .filter_map(|(name, value)| {
+                Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
+            })
+            .collect()
+    }
+
+    /// Returns how many files the job's commits change.
+    fn files_changed(&self) -> usize {
+        if self.parts.commits == 0 {
+            return 0;
+        }
+        let Some(tree) = &self.job.tree else { return 0 };
+        let changed = self.parts.settings.repo.files_changed(&tree.base, &tree.branch);
+        changed.map(|files| files.len()).unwrap_or_default()
+    }
+
+    /// Removes the worktree, unless it holds something that is nowhere else.
+    fn clean_tree(&mut self) -> Result<(), Error> {
+        let tree = self.tree()?;
+        let path = tree.path().to_string_lossy().into_owned();
+        let left = tree.has_uncommitted()?;
+        if left.is_empty() {
+            let branch = branch(&self.parts.id);
+            self.parts.settings.repo.remove_job_worktree(tree.path(), &branch, false)?;
+            self.inputs.push_back(Input::TreeCleaned { path });
+        } else {
+            let reason = format!("{} files are not committed", left.len());
+            self.inputs.push_back(Input::TreeKept { path, reason });
+        }
+        Ok(())
+    }
+}
+
+/// A top-level step that is under way.
+struct TopLevel {
+    step: Step,
+    path: String,
+    attempt: u32,
+}
+
+impl TopLevel {
+    /// Runs the step and says how it ended.
+    async fn run(
+        self,
+        workplace: &Workplace,
+        look: Look,
+        mut scope: Scope,
+    ) -> Answer {
+        let begun = Instant::now();
+        let task = Task { step: &self.step, path: &self.path, top_level: true, deadline: None };
+        let finished = step::run(workplace, task, &mut scope).await;
+        let duration_ms = millis(begun.elapsed());
+        let input = match finished {
+            Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
+            Finished::Skipped { when } => {
+                Input::StepSkipped { step: self.path, name: step_label(&self.step), when }
+            }
+            Finished::Stop { failure, attempt, log } => {
+                Input::StepFailed { step: self.path, attempt, failure, duration_ms, log }
+            }
+            Finished::Interrupted => Input::Tick,
+        };
+        Answer { input, fingerprint: None, tampering: Vec::new() }
+    }
+
+    /// Records what the step left behind, the worktree included.
+    async fn done(
+        self,
+        done: Done,
+        look: Look,
+        mut scope: Scope,
+        duration_ms: u64,
+    ) -> Answer {
+        let seen = match look.after().await {
+            Ok(seen) => seen,
+            Err(failure) => {
+                let (step, attempt, log) = (self.path, done.attempt, done.log);
+                let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
+                return Answer { input, fingerprint: None, tampering: Vec::new() };
+            }
+        };
+        // The fold keeps this step's own result; what the scope holds is about the steps inside.
+        let id = self.step.id.clone();
+        if let Some(id) = &id {
+            scope.inner.remove(id);
+        }
+        let input = Input::StepDone(Box::new(StepCompleted {
+            step: self.path,
+            id,
+            attempt: done.attempt.max(self.attempt),
+            status: done.status,
+            exit_code: done.exit_code,
+            duration_ms,
+            output: done.output,
+            agent: done.agent,
+            captures: scope.captures,
+            inner: scope.inner,
+            snapshot: seen.snapshot,
+            log: done.log,
+        }));
+        Answer { input, fingerprint: Some(seen.fingerprint), tampering: seen.tampering }
+    }
+}
+
+/// What is needed to see what a step did to the worktree.
+struct Look {
+    tree: JobTree,
+    before: Fingerprint,
+    guard: Guard,
+}
+
+/// What a step did to the worktree.
+struct Seen {
+    snapshot: Option<Snapshot>,
+    fingerprint: Fingerprint,
+    tampering: Vec<String>,
+}
+
+impl Look {
+    /// Takes a snapshot of the worktree if anything in it changed.
+    async fn after(self) -> Result<Seen, Failure> {
+        let failed = |why: String| {
+            let message = format!("the worktree cannot be recorded: {why}");
+            Failure::new(FailureKind::WorktreeError, message)
+        };
+        match tokio::task::spawn_blocking(move || self.look()).await {
+            Ok(seen) => seen.map_err(|error| failed(error.to_string())),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    fn look(&self) -> Result<Seen, git::Error> {
+        let fingerprint = self.tree.fingerprint()?;
+        if fingerprint.matches(&self.before) {
+            return Ok(Seen { snapshot: None, fingerprint, tampering: Vec::new() });
+        }
+        // Settings that a step planted must be gone before git reads them for us.
+        let tampering = tampering(&self.guard)?;
+        let snapshot = Some(self.tree.snapshot()?);
+        // Taking it may refresh git's own files.
+        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()?, tampering })
+    }
+}
+
+/// Puts back what was changed in the repository's settings, and says what that was.
+pub(super) fn tampering(guard: &Guard) -> Result<Vec<String>, git::Error> {
+    let found = guard.check()?;
+    Ok(found.into_iter().map(|one| format!("{}: {}", one.path.display(), one.what)).collect())
+}
+
+/// Returns the branch that a job works on.
+pub(super) fn branch(job: &JobId) -> String {
+    format!("prodigy/{job}/job")
+}
+
+/// Refuses to go on when too little disk space is left.
+pub(super) fn check_disk(settings: &Settings) -> Result<(), Error> {
+    let path = settings.layout.home();
+    // A file system that does not say how full it is is not taken for full.
+    let Ok(seen) = rustix::fs::statvfs(path) else { return Ok(()) };
+    let free = seen.f_bavail.saturating_mul(seen.f_frsize);
+    if free >= settings.disk_floor {
+        return Ok(());
+    }
+    let mib = 1024 * 1024;
+    let (free, floor) = (free / mib, settings.disk_floor / mib);
+    Err(Error::DiskFloor { path: path.to_owned(), free, floor })
+}

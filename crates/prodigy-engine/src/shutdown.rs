@@ -1,0 +1,65 @@
+//! Ctrl-C once and twice, and the signals that mean the same.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+use prodigy_core::event::PauseReason;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::process::Stop;
+
+/// What asks a run to stop, and why.
+#[derive(Clone, Default)]
+pub struct Shutdown {
+    stop: Stop,
+    reason: Arc<AtomicU8>,
+}
+
+impl Shutdown {
+    /// Returns what running processes listen to.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Returns why the run was asked to stop.
+    pub fn reason(&self) -> Option<PauseReason> {
+        match self.reason.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(PauseReason::Interrupted),
+            _ => Some(PauseReason::Terminated),
+        }
+    }
+
+    /// Listens to signals: the first asks, the second insists.
+    pub fn listen(&self) -> std::io::Result<()> {
+        let signals = [
+            (SignalKind::interrupt(), 1_u8),
+            (SignalKind::terminate(), 2),
+            (SignalKind::hangup(), 2),
+        ];
+        for (kind, number) in signals {
+            let mut stream = signal(kind)?;
+            let shutdown = self.clone();
+            // The task ends with the runtime: signals matter as long as anything runs.
+            drop(tokio::spawn(async move {
+                while stream.recv().await.is_some() {
+                    shutdown.ask(number);
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    /// Asks the run to stop, for a reason given by number.
+    fn ask(&self, number: u8) {
+        let first =
+            self.reason.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if first {
+            self.stop.request();
+        } else {
+            self.stop.request_now();
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The actions: a shell command, a prompt for an agent, a file.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+    time::Duration,
+};
+
+use prodigy_core::{
+    event::Event,
+    failure::{Failure, FailureKind},
+    template::{Bound, RenderError, Script, Text},
+    vars::Vars,
+    workflow::{Action, EnvVar, FileFormat, Step},
+    yaml,
+};
+use rustix::fs::OFlags;
+
+use super::{
+    Scope, Workplace, foreach,
+    output::{Limits, Output, judge},
+    workplace::inside,
+};
+use crate::{agent::AgentRequest, process::Launch};
+
+/// Where and how one try of a step runs.
+#[derive(Clone, Copy)]
+pub(super) struct Try<'a> {
+    /// The step's path.
+    pub(super) path: &'a str,
+    /// Which try, from 1.
+    pub(super) attempt: u32,
+    /// The most time left for it, from an enclosing limit.
+    pub(super) within: Option<Duration>,
+}
+
+/// Carries out a step's action once.
+///
+/// An error carries the output that came before it, for handlers and logs.
+pub(super) async fn carry_out(
+    workplace: &Workplace,
+    step: &Step,
+    scope: &mut Scope,
+    which: Try<'_>,
+) -> Result<Output, (Failure, Output)> {
+    let bare = |failure: Failure| (failure, Output::default());
+    match &step.action {
+        Action::Shell { script, program } => {
+            let bound = script.bind(&scope.vars).map_err(|error| bare(template(&error)))?;
+            shell(workplace, step, &scope.vars, which, program, &bound).await
+        }
+        Action::Agent { agent, prompt } => {
+            let prompt = prompt.render(&scope.vars).map_err(|error| bare(template(&error)))?;
+            ask(workplace, step, &scope.vars, which, agent, &prompt).await
+        }
+        Action::WriteFile { path, content, format, mode, create_dirs } => {
+            let file = File { path, content, format: *format, mode: *mode, dirs: *create_dirs };
+            file.write(workplace.tree.path(), &scope.vars).map(Output::text).map_err(bare)
+        }
+        Action::Foreach(each) => Box::pin(foreach::run(workplace, step, each, scope, which)).await,
+    }
+}
+
+/// Runs a shell command, as the action of a step or to list the values of a loop.
+pub(super) async fn shell(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+    program: &str,
+    bound: &Bound,
+) -> Result<Output, (Failure, Output)> {
+    let bare = |failure: Failure| (failure, Output::default());
+    let mut launch = prepare(workplace, step, vars, which).map_err(bare)?;
+    launch.argv = vec![program.into(), "-c".into(), (&bound.text).into()];
+    launch.env.extend(bound.env.iter().map(|(name, value)| (name.into(), value.into())));
+    let mut kept = Vec::new();
+    for (name, content) in &bound.files {
+        let file = value_file(workplace, content).map_err(bare)?;
+        launch.env.push((name.into(), file.path().into()));
+        kept.push(file);
+    }
+    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let (slot, ended) = workplace.launch(launch).await.map_err(bare)?;
+    let output = Output::of(slot, &ended);
+    match judge(&ended, &output, &limits) {
+        None => Ok(output),
+        Some(failure) => Err((said(workplace, which.path, failure), output)),
+    }
+}
+
+/// Gives a prompt to an agent.
+async fn ask(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+    name: &str,
+    prompt: &str,
+) -> Result<Output, (Failure, Output)> {
+    let bare = |failure: Failure| (failure, Output::default());
+    let Some(agent) = workplace.agents.get(name) else {
+        let message = format!("no agent named `{name}` is configured");
+        return Err(bare(Failure::new(FailureKind::SpawnFailed, message)));
+    };
+    let mut launch = prepare(workplace, step, vars, which).map_err(bare)?;
+    let request = AgentRequest {
+        prompt,
+        program: &workplace.program,
+        job_id: workplace.identity.job.as_str(),
+        step: which.path,
+        attempt: which.attempt,
+        state_dir: &workplace.state,
+    };
+    let asked = agent.launch(&request);
+    launch.argv = asked.argv;
+    launch.stdin = asked.stdin;
+    launch.env.extend(asked.env);
+    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let (slot, ended) = workplace.launch(launch).await.map_err(bare)?;
+    let report = agent.report(&ended);
+    let mut output = Output::of(slot, &ended);
+    output.instead = Some(report.output.clone());
+    output.agent = true;
+    if let Some(cost_usd) = report.cost_usd {
+        let (step, agent) = (which.path.to_owned(), name.to_owned());
+        workplace.tell(Event::AgentUsage { step, agent, cost_usd });
+    }
+    // A limit or a stop explains more than what the agent managed to say before it.
+    let failure = ended.ended_by.and_then(|_| judge(&ended, &output, &limits)).or(report.failure);
+    match failure {
+        None => Ok(output),
+        Some(failure) => Err((said(workplace, which.path, failure), output)),
+    }
+}
+
+/// Makes a launch with everything but the program.
+fn prepare(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+) -> Result<Launch, Failure> {
+    let cwd = match &step.working_dir {
+        Some(directory) => {
+            workplace.directory(&directory.render(vars).map_err(|error| template(&error))?)?
+        }
+        None => workplace.tree.path().to_owned(),
+    };
+    let env: &[EnvVar] = &step.env;
+    let timeout = match (step.timeout, which.within) {
+        (Some(own), Some(rest)) => Some(own.min(rest)),
+        (own, rest) => own.or(rest),
+    };
+    Ok(Launch {
+        argv: Vec::new(),
+        env: workplace.environment(env, which.path, which.attempt, vars)?,
+        cwd,
+        stdin: Vec::new(),
+        log: None,
+        log_cap: workplace.log_cap,
+        timeout,
+        idle_timeout: step.idle_timeout.or(workplace.idle_timeout),
+        grace: workplace.grace,
+        secrets: workplace.secrets.iter().map(|(_, value)| value.clone()).collect(),
+    })
+}
+
+/// Puts a value that a script wants as a file into one.
+fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTempFile, Failure> {
+    let write = || -> std::io::Result<tempfile::NamedTempFile> {
+        let mut file = tempfile::NamedTempFile::new_in(workplace.temporary())?;
+        file.write_all(content.as_bytes())?;
+        file.flush()?;
+        Ok(file)
+    };
+    write().map_err(|error| {
+        file_failure(&error, &format!("cannot write a value to a temporary file: {error}"))
+    })
+}
+
+/// Lets a step say itself why it failed, by writing `reason_code` to its result file.
+fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
+    let path = workplace.result_file(step);
+    let Ok(text) = fs::read_to_string(&path) else { return failure };
+    // A result belongs to one try only; if it cannot be removed the next try overwrites it.
+    fs::remove_file(&path).ok();
+    let code = serde_json::from_str::<serde_json::Value>(&text)
+        .ok()
+        .and_then(|value| value.get("reason_code")?.as_str().map(str::to_owned));
+    let kind = code.and_then(|code| FailureKind::ALL.iter().find(|kind| kind.code() == code));
+    if let Some(kind) = kind {
+        failure.kind = *kind;
+    }
+    failure
+}
+
+/// Makes a failure of a template that could not be filled in.
+pub(super) fn template(error: &RenderError) -> Failure {
+    Failure::new(FailureKind::TemplateError, error.to_string())
+}
+
+/// Makes a failure of a file that could not be written.
+pub(super) fn file_failure(error: &std::io::Error, message: &str) -> Failure {
+    let full = error.kind() == std::io::ErrorKind::StorageFull;
+    let kind = if full { FailureKind::DiskFull } else { FailureKind::WorktreeError };
+    Failure::new(kind, message)
+}
+
+/// Returns a script's values for a loop's list.
+pub(super) fn bind(script: &Script, vars: &Vars) -> Result<Bound, Failure> {
+    script.bind(vars).map_err(|error| template(&error))
+}
+
+/// A file that a step writes.
+struct File<'a> {
+    path: &'a Text,
+    content: &'a Text,
+    format: FileFormat,
+    mode: Option<u32>,
+    dirs: bool,
+}
+
+impl File<'_> {
+    /// Writes the file and returns its path.
+    fn write(&self, root: &Path, vars: &Vars) -> Result<String, Failure> {
+        let shown = self.path.render(vars).map_err(|error| template(&error))?;
+        let text = self.content.render(vars).map_err(|error| template(&error))?;
+        let text = self.formatted(text)?;
+        let path = inside(root, Path::new(&shown))
+            .map_err(|message| Failure::new(FailureKind::WorktreeError, message))?;
+        put(&path, text.as_bytes(), self.mode, self.dirs)
+            .map_err(|error| file_failure(&error, &format!("cannot write `{shown}`: {error}")))?;
+        Ok(shown)
+    }
+
+    /// Checks the content against its format.
+    fn formatted(&self, text: String) -> Result<String, Failure> {
+        let bad = |message: String| Failure::new(FailureKind::ParseError, message);
+        match self.format {
+            FileFormat::Text => Ok(text),
+            FileFormat::Json => {
+                let value: serde_json::Value = serde_json::from_str(&text)
+                    .map_err(|error| bad(format!("the content is not JSON: {error}")))?;
+                let mut pretty =
+                    serde_json::to_string_pretty(&value).map_err(|error| bad(error.to_string()))?;
+                pretty.push('\n');
+                Ok(pretty)
+            }
+            FileFormat::Yaml => match yaml::parse(&text, 0) {
+                Ok(_) => Ok(text),
+                Err(found) => {
+                    let first = found.into_iter().next().map(|one| one.message);
+                    Err(bad(format!("the content is not YAML: {}", first.unwrap_or_default())))
+                }
+            },
+        }
+    }
+}
+
+/// Writes a file, never through a symbolic link.
+pub(super) fn put(path: &Path, bytes: &[u8], mode: Option<u32>, dirs: bool) -> std::io::Result<()> {
+    if let (true, Some(parent)) = (dirs, path.parent()) {
+        fs::create_dir_all(parent)?;
+    }
+    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode.unwrap_or(0o644))
+        .custom_flags(no_follow)
+        .open(path)?;
+    file.write_all(bytes)?;
+    if let Some(mode) = mode {
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}

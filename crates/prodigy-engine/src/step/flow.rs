@@ -1,0 +1,318 @@
+//! The course of one step: condition, tries, checks, handlers.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    event::{AfterFailure, Event, LogRange, StepCompleted, StepStatus},
+    failure::{Failure, FailureKind},
+    workflow::{Step, step_label},
+};
+
+use super::{
+    Done, Finished, Scope, Workplace,
+    action::{Try, carry_out, file_failure, put, template},
+    handler::{self, Handled},
+    judge,
+    output::Output,
+    workplace::inside,
+};
+
+/// One step, where it stands and how long it may take.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// The step.
+    pub step: &'a Step,
+    /// Its path.
+    pub path: &'a str,
+    /// Whether the job itself records how it starts and ends.
+    pub top_level: bool,
+    /// When an enclosing limit ends.
+    pub deadline: Option<Instant>,
+}
+
+/// Runs a step to its end: retries, handlers and checks included.
+///
+/// The events of a top-level step's beginning and end are the job's to write; what
+/// happens in between, and everything about the steps inside it, is told here.
+pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Finished {
+    let Task { step, path, .. } = task;
+    if let Some(when) = &step.when
+        && !when.test(&scope.vars)
+    {
+        let when = when.source().to_owned();
+        if !task.top_level {
+            let (step, name) = (path.to_owned(), step_label(step));
+            workplace.tell(Event::StepSkipped { step, name, when: when.clone() });
+        }
+        return Finished::Skipped { when };
+    }
+    let begun = Instant::now();
+    if !task.top_level {
+        tell_started(workplace, task, 1);
+    }
+    let mut attempt = 1;
+    let tried = tries(workplace, task, scope, &mut attempt).await;
+    let finished = settle(workplace, task, scope, tried, attempt).await;
+    if let (false, Finished::GoOn(done)) = (task.top_level, &finished) {
+        tell_completed(workplace, task, done, begun.elapsed());
+    }
+    if let (false, Finished::Stop { failure, attempt, log }) = (task.top_level, &finished) {
+        let log = log.clone();
+        tell_failed(workplace, path, *attempt, failure, AfterFailure::Stop, begun.elapsed(), log);
+    }
+    if let Finished::GoOn(done) = &finished {
+        scope.finished(step.id.as_deref(), done.agent, &done.result());
+    }
+    finished
+}
+
+/// Tries the step as often as its `retry` allows.
+async fn tries(
+    workplace: &Workplace,
+    task: Task<'_>,
+    scope: &mut Scope,
+    attempt: &mut u32,
+) -> Result<Output, (Failure, Output)> {
+    loop {
+        let begun = Instant::now();
+        let (failure, output) = match once(workplace, task, scope, *attempt).await {
+            Ok(output) => return Ok(output),
+            Err(failed) => failed,
+        };
+        let Some(retry) = &task.step.retry else { return Err((failure, output)) };
+        if failure.kind == FailureKind::Cancelled || !retry.allows(*attempt, failure.kind) {
+            return Err((failure, output));
+        }
+        let (then, log) = (AfterFailure::Retry, output.log());
+        tell_failed(workplace, task.path, *attempt, &failure, then, begun.elapsed(), log);
+        let wait = retry.delay(*attempt, random());
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = workplace.stop.requested() => {
+                return Err((Failure::new(FailureKind::Cancelled, "the run was stopped"), output));
+            }
+        }
+        *attempt += 1;
+        tell_started(workplace, task, *attempt);
+    }
+}
+
+/// Tries the step once: the action, then everything that must hold after it.
+pub(super) async fn once(
+    workplace: &Workplace,
+    task: Task<'_>,
+    scope: &mut Scope,
+    attempt: u32,
+) -> Result<Output, (Failure, Output)> {
+    let Task { step, path, deadline, .. } = task;
+    if workplace.stop.is_requested() {
+        let failure = Failure::new(FailureKind::Cancelled, "the run was stopped");
+        return Err((failure, Output::default()));
+    }
+    let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
+        Some(Duration::ZERO) => {
+            let failure = Failure::new(FailureKind::Timeout, "no time is left for this step");
+            return Err((failure, Output::default()));
+        }
+        rest => rest,
+    };
+    let before = if step.commit_required { head(workplace)? } else { String::new() };
+    let output = carry_out(workplace, step, scope, Try { path, attempt, within }).await?;
+    let fail = |failure: Failure| (failure, output.clone());
+    write_copy(workplace, step, scope, &output).map_err(fail)?;
+    for capture in &step.captures {
+        let value = output
+            .whole(workplace, capture.stream)
+            .and_then(|text| capture.format.read(&text))
+            .map_err(|message| {
+                let message = format!("cannot capture `{}`: {message}", capture.name);
+                fail(output.failure(FailureKind::ParseError, message))
+            })?;
+        scope.capture(&capture.name, value);
+    }
+    if step.auto_commit {
+        let message = step_label(step);
+        workplace.tree.commit_all(&message).map_err(|error| {
+            fail(output.failure(FailureKind::WorktreeError, format!("auto_commit: {error}")))
+        })?;
+    }
+    if step.commit_required && head(workplace)? == before {
+        let message = "the step made no commit, and `commit_required` is set";
+        return Err(fail(output.failure(FailureKind::NoCommit, message)));
+    }
+    if let Some(validate) = &step.validate {
+        judge::satisfied(workplace, task, validate, scope, &output).await.map_err(fail)?;
+    }
+    Ok(output)
+}
+
+/// Returns the commit that the worktree is at.
+fn head(workplace: &Workplace) -> Result<String, (Failure, Output)> {
+    workplace.tree.head().map_err(|error| {
+        (Failure::new(FailureKind::WorktreeError, error.to_string()), Output::default())
+    })
+}
+
+/// Writes the copy of standard output that `output_file` asks for.
+fn write_copy(
+    workplace: &Workplace,
+    step: &Step,
+    scope: &Scope,
+    output: &Output,
+) -> Result<(), Failure> {
+    let Some(file) = &step.output_file else { return Ok(()) };
+    let shown = file.render(&scope.vars).map_err(|error| template(&error))?;
+    let path = inside(workplace.tree.path(), Path::new(&shown)).map_err(|message| {
+        Failure::new(FailureKind::WorktreeError, format!("output_file: {message}"))
+    })?;
+    let written = match &output.instead {
+        Some(text) => put(&path, text.as_bytes(), None, true),
+        None => output.copy_to(workplace, &path),
+    };
+    written.map_err(|error| file_failure(&error, &format!("output_file `{shown}`: {error}")))
+}
+
+/// Draws what follows from how the tries went.
+async fn settle(
+    workplace: &Workplace,
+    task: Task<'_>,
+    scope: &mut Scope,
+    tried: Result<Output, (Failure, Output)>,
+    attempt: u32,
+) -> Finished {
+    let done = |output: &Output, status| Done {
+        status,
+        attempt,
+        exit_code: output.exit_code,
+        output: output.shown(),
+        agent: output.agent,
+        log: output.log(),
+    };
+    let (failure, output) = match tried {
+        Ok(output) => {
+            let step_done = done(&output, StepStatus::Success);
+            return succeed(workplace, task, scope, step_done).await;
+        }
+        Err(failed) => failed,
+    };
+    if failure.kind == FailureKind::Cancelled && workplace.stop.is_requested() {
+        return Finished::Interrupted;
+    }
+    match handler::handle(workplace, task, scope, failure, output, attempt).await {
+        Handled::Mended { output, attempt } => {
+            let mut mended = done(&output, StepStatus::Recovered);
+            mended.attempt = attempt;
+            succeed(workplace, task, scope, mended).await
+        }
+        Handled::GoOn { output, attempt } => {
+            let mut failed = done(&output, StepStatus::Failed);
+            failed.attempt = attempt;
+            Finished::GoOn(failed)
+        }
+        Handled::Stop { failure, output, attempt } => {
+            Finished::Stop { failure, attempt, log: output.log() }
+        }
+        Handled::Interrupted => Finished::Interrupted,
+    }
+}
+
+/// Runs what the workflow wants done after success.
+async fn succeed(workplace: &Workplace, task: Task<'_>, scope: &mut Scope, done: Done) -> Finished {
+    scope.finished(task.step.id.as_deref(), done.agent, &done.result());
+    let chosen = task.step.on_exit_code.get(&0).into_iter().flatten();
+    let steps = chosen.chain(&task.step.on_success);
+    for (number, step) in steps.enumerate() {
+        let path = format!("{}.on_success.{}", task.path, number + 1);
+        let inner = Task { step, path: &path, top_level: false, deadline: task.deadline };
+        match Box::pin(run(workplace, inner, scope)).await {
+            Finished::Skipped { .. } | Finished::GoOn(_) => {}
+            Finished::Stop { mut failure, log, .. } => {
+                failure.message = format!("on_success: {}", failure.message);
+                return Finished::Stop { failure, attempt: done.attempt, log };
+            }
+            Finished::Interrupted => return Finished::Interrupted,
+        }
+    }
+    Finished::GoOn(done)
+}
+
+/// Runs steps one after the other until one of them ends the phase.
+///
+/// Returns what the steps printed, one after the other.
+pub(super) async fn sequence(
+    workplace: &Workplace,
+    steps: &[Step],
+    prefix: &str,
+    deadline: Option<Instant>,
+    scope: &mut Scope,
+) -> Result<String, Finished> {
+    let mut printed = String::new();
+    for (number, step) in steps.iter().enumerate() {
+        let path = format!("{prefix}.{}", number + 1);
+        let task = Task { step, path: &path, top_level: false, deadline };
+        match Box::pin(run(workplace, task, scope)).await {
+            Finished::Skipped { .. } => {}
+            Finished::GoOn(done) => {
+                if !printed.is_empty() && !done.output.is_empty() {
+                    printed.push('\n');
+                }
+                printed += &done.output;
+            }
+            end @ (Finished::Stop { .. } | Finished::Interrupted) => return Err(end),
+        }
+    }
+    Ok(printed)
+}
+
+/// Returns a number from 0 to 1 that nobody can foresee.
+fn random() -> f64 {
+    // Without random numbers the wait is the whole one.
+    getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
+}
+
+/// Tells that a try begins.
+pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, attempt: u32) {
+    let (step, name) = (task.path.to_owned(), step_label(task.step));
+    workplace.tell(Event::StepStarted { step, name, attempt });
+}
+
+fn tell_completed(workplace: &Workplace, task: Task<'_>, done: &Done, took: Duration) {
+    workplace.tell(Event::StepCompleted(Box::new(StepCompleted {
+        step: task.path.to_owned(),
+        id: task.step.id.clone(),
+        attempt: done.attempt,
+        status: done.status,
+        exit_code: done.exit_code,
+        duration_ms: millis(took),
+        // The output of inner steps is in the log; the job keeps that of its own steps.
+        output: String::new(),
+        agent: done.agent,
+        captures: std::collections::BTreeMap::new(),
+        inner: std::collections::BTreeMap::new(),
+        snapshot: None,
+        log: done.log.clone(),
+    })));
+}
+
+/// Tells that a try failed.
+pub(super) fn tell_failed(
+    workplace: &Workplace,
+    step: &str,
+    attempt: u32,
+    failure: &Failure,
+    then: AfterFailure,
+    took: Duration,
+    log: Option<LogRange>,
+) {
+    let (step, failure) = (step.to_owned(), failure.clone());
+    let duration_ms = millis(took);
+    workplace.tell(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
+}
+
+/// Returns a duration in whole milliseconds.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

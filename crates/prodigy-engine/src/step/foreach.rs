@@ -1,0 +1,169 @@
+//! Steps for each of some values.
+
+use std::time::Instant;
+
+use prodigy_core::{
+    failure::{Failure, FailureKind},
+    workflow::{Foreach, ForeachInput, ForeachValue, Step},
+};
+use serde_json::Value;
+
+use super::{
+    Finished, Scope, Workplace,
+    action::{Try, bind, shell, template},
+    flow::sequence,
+    output::Output,
+};
+
+/// How one round of a loop went.
+type Round = (usize, Scope, Result<String, Finished>);
+
+/// Runs a loop; its output is what its rounds printed, in the order of the values.
+pub(super) async fn run(
+    workplace: &Workplace,
+    step: &Step,
+    each: &Foreach,
+    scope: &mut Scope,
+    which: Try<'_>,
+) -> Result<Output, (Failure, Output)> {
+    let values = values(workplace, step, each, scope, which).await?;
+    let limit = step.timeout.into_iter().chain(which.within).min();
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let total = values.len();
+    let mut waiting = values.into_iter().enumerate();
+    let mut running = Rounds::default();
+    let mut ended: Vec<Round> = Vec::with_capacity(total);
+    let mut failed = false;
+    loop {
+        while running.len() < each.parallel.get() as usize && (each.continue_on_error || !failed) {
+            let Some((index, value)) = waiting.next() else { break };
+            let mut inner = Scope::new(scope.vars.clone());
+            inner.vars.set("item", value);
+            inner.vars.set("index", index + 1);
+            inner.vars.set("total", total);
+            let prefix = format!("{}.foreach.{}", which.path, index + 1);
+            running.push(async move {
+                let steps = &each.steps;
+                let result = sequence(workplace, steps, &prefix, deadline, &mut inner).await;
+                (index, inner, result)
+            });
+        }
+        let Some(round) = running.next().await else { break };
+        failed |= round.2.is_err();
+        ended.push(round);
+    }
+    collect(scope, ended, total)
+}
+
+/// Puts the rounds together, in the order of the values.
+fn collect(
+    scope: &mut Scope,
+    mut ended: Vec<Round>,
+    total: usize,
+) -> Result<Output, (Failure, Output)> {
+    ended.sort_by_key(|(index, ..)| *index);
+    let mut printed = Vec::new();
+    let mut first = None;
+    let mut failures = 0;
+    for (index, inner, result) in ended {
+        scope.absorb(inner);
+        match result {
+            Ok(text) => printed.push(text),
+            Err(Finished::Stop { failure, .. }) => {
+                failures += 1;
+                first.get_or_insert((index, failure));
+            }
+            Err(Finished::Interrupted) => {
+                let failure = Failure::new(FailureKind::Cancelled, "the run was stopped");
+                return Err((failure, Output::text(printed.join("\n"))));
+            }
+            // A sequence of steps ends early only by the two above.
+            Err(Finished::Skipped { .. } | Finished::GoOn(_)) => {}
+        }
+    }
+    let output = Output::text(printed.join("\n"));
+    match first {
+        None => Ok(output),
+        Some((index, mut failure)) => {
+            let at = index + 1;
+            failure.message =
+                format!("{failures} of {total} failed; the first is {at}: {}", failure.message);
+            Err((failure, output))
+        }
+    }
+}
+
+/// Returns the values of a loop.
+async fn values(
+    workplace: &Workplace,
+    step: &Step,
+    each: &Foreach,
+    scope: &Scope,
+    which: Try<'_>,
+) -> Result<Vec<Value>, (Failure, Output)> {
+    let bare = |failure: Failure| (failure, Output::default());
+    let mut values = match &each.input {
+        ForeachInput::Values(values) => values
+            .iter()
+            .map(|value| match value {
+                ForeachValue::Text(text) => text.render(&scope.vars).map(Value::String),
+                ForeachValue::Value(value) => Ok(value.clone()),
+            })
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| bare(template(&error)))?,
+        ForeachInput::Command(script) => {
+            let bound = bind(script, &scope.vars).map_err(bare)?;
+            let output = shell(workplace, step, &scope.vars, which, "sh", &bound).await?;
+            let text = output
+                .whole(workplace, prodigy_core::capture::Stream::Stdout)
+                .map_err(|message| bare(output.failure(FailureKind::ParseError, message)))?;
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            lines.map(|line| Value::String(line.to_owned())).collect()
+        }
+    };
+    if let Some(most) = each.max_items {
+        values.truncate(most);
+    }
+    Ok(values)
+}
+
+/// The rounds that are under way.
+///
+/// Rounds borrow the workplace, so they are polled here instead of being spawned.
+struct Rounds<F> {
+    running: Vec<std::pin::Pin<Box<F>>>,
+}
+
+impl<F> Default for Rounds<F> {
+    fn default() -> Self {
+        Self { running: Vec::new() }
+    }
+}
+
+impl<F: Future> Rounds<F> {
+    fn push(&mut self, round: F) {
+        self.running.push(Box::pin(round));
+    }
+
+    fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Waits for the next round to end.
+    async fn next(&mut self) -> Option<F::Output> {
+        if self.running.is_empty() {
+            return None;
+        }
+        let (number, output) = std::future::poll_fn(|context| {
+            for (number, round) in self.running.iter_mut().enumerate() {
+                if let std::task::Poll::Ready(output) = round.as_mut().poll(context) {
+                    return std::task::Poll::Ready((number, output));
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await;
+        drop(self.running.remove(number));
+        Some(output)
+    }
+}

@@ -1,0 +1,143 @@
+//! `validate`: a judge decides whether a step is done.
+
+use std::{fs, path::Path};
+
+use prodigy_core::{
+    failure::{Failure, FailureKind},
+    workflow::Validate,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Finished, Scope, Workplace,
+    action::template,
+    flow::{Task, sequence},
+    output::Output,
+    workplace::inside,
+};
+
+/// What the judge said.
+struct Judgement {
+    /// How much is done, from 0 to 100.
+    percentage: f64,
+    /// The whole result, for `${validation.…}`.
+    fields: Map<String, Value>,
+}
+
+/// Asks the judge, and mends and asks again as often as allowed.
+pub(super) async fn satisfied(
+    workplace: &Workplace,
+    task: Task<'_>,
+    validate: &Validate,
+    scope: &mut Scope,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut attempt = 0;
+    loop {
+        let judgement = judge(workplace, task, validate, scope).await?;
+        let percentage = judgement.percentage;
+        scope.vars.set("validation", Value::Object(judgement.fields));
+        if percentage >= validate.threshold {
+            return Ok(());
+        }
+        attempt += 1;
+        if validate.on_incomplete.is_empty() || attempt > validate.max_attempts.get() {
+            if !validate.fail_workflow {
+                return Ok(());
+            }
+            let message = format!(
+                "validation found {percentage} % done, and {} % is wanted",
+                validate.threshold
+            );
+            return Err(output.failure(FailureKind::ValidationFailed, message));
+        }
+        let prefix = format!("{}.on_incomplete.{attempt}", task.path);
+        sequence(workplace, &validate.on_incomplete, &prefix, task.deadline, scope)
+            .await
+            .map_err(|end| ended(end, "on_incomplete"))?;
+    }
+}
+
+/// Runs the judge's steps and reads the result.
+///
+/// The result is JSON in `result_file` or in the output. A judge that leaves no
+/// JSON judges by its exit code.
+async fn judge(
+    workplace: &Workplace,
+    task: Task<'_>,
+    validate: &Validate,
+    scope: &mut Scope,
+) -> Result<Judgement, Failure> {
+    let file = match &validate.result_file {
+        Some(path) => {
+            let shown = path.render(&scope.vars).map_err(|error| template(&error))?;
+            let path = inside(workplace.tree.path(), Path::new(&shown)).map_err(|message| {
+                Failure::new(FailureKind::WorktreeError, format!("result_file: {message}"))
+            })?;
+            Some((shown, path))
+        }
+        None => None,
+    };
+    let prefix = format!("{}.validate", task.path);
+    let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
+    let (succeeded, printed) = match asked {
+        Ok(printed) => (true, printed),
+        Err(Finished::Stop { failure, .. }) if failure.kind == FailureKind::CommandFailed => {
+            (false, failure.output_tail)
+        }
+        Err(end) => return Err(ended(end, "validate")),
+    };
+    let text = match &file {
+        Some((shown, path)) => fs::read_to_string(path).map_err(|error| {
+            let message = format!("the judge left no `{shown}`: {error}");
+            Failure::new(FailureKind::ValidationFailed, message)
+        })?,
+        None => printed,
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(fields)) => Ok(judged(fields)),
+        Ok(_) | Err(_) if file.is_none() => {
+            let percentage = if succeeded { 100.0 } else { 0.0 };
+            let status = if succeeded { "complete" } else { "incomplete" };
+            let fields = json!({
+                "completion_percentage": percentage, "status": status, "missing": [], "gaps": {},
+            });
+            let fields = fields.as_object().cloned().unwrap_or_default();
+            Ok(Judgement { percentage, fields })
+        }
+        Ok(_) | Err(_) => {
+            let message = "the judge's result file does not hold a JSON object";
+            Err(Failure::new(FailureKind::ValidationFailed, message))
+        }
+    }
+}
+
+/// Reads the judge's result; without a percentage the status decides.
+fn judged(mut fields: Map<String, Value>) -> Judgement {
+    let complete = fields
+        .get("status")
+        .and_then(Value::as_str)
+        .is_some_and(|status| matches!(status, "complete" | "completed" | "passed" | "success"));
+    let percentage = fields
+        .get("completion_percentage")
+        .and_then(Value::as_f64)
+        .unwrap_or(if complete { 100.0 } else { 0.0 });
+    fields.entry("completion_percentage").or_insert_with(|| json!(percentage));
+    for (name, empty) in [("status", json!("")), ("missing", json!([])), ("gaps", json!({}))] {
+        fields.entry(name).or_insert(empty);
+    }
+    Judgement { percentage, fields }
+}
+
+/// Makes a failure of a sequence of steps that ended early.
+fn ended(end: Finished, what: &str) -> Failure {
+    match end {
+        Finished::Stop { mut failure, .. } => {
+            failure.message = format!("{what}: {}", failure.message);
+            failure
+        }
+        Finished::Interrupted | Finished::Skipped { .. } | Finished::GoOn(_) => {
+            Failure::new(FailureKind::Cancelled, "the run was stopped")
+        }
+    }
+}

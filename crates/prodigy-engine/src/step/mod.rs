@@ -1,0 +1,116 @@
+//! The one step executor: every action and every modifier, in every phase.
+//!
+//! A step runs in a [`Workplace`] and sees a [`Scope`] of variables. What happens
+//! on the way is told to the job through [`Workplace::tell`]; how it ended is the
+//! return value. Nothing here writes the journal.
+
+mod action;
+mod flow;
+mod foreach;
+mod handler;
+mod judge;
+mod output;
+mod workplace;
+
+use std::collections::BTreeMap;
+
+use prodigy_core::{
+    event::{LogRange, StepResult, StepStatus},
+    failure::Failure,
+    job,
+    vars::Vars,
+};
+use serde_json::Value;
+
+pub use flow::{Task, millis, run};
+pub use workplace::{Identity, Supervisors, Workplace, log_name};
+
+/// The variables that a step sees, and what the steps so far added to them.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Everything that can be seen.
+    pub vars: Vars,
+    /// The variables captured since the scope was made.
+    pub captures: BTreeMap<String, Value>,
+    /// How steps with an id ended since the scope was made.
+    pub inner: BTreeMap<String, StepResult>,
+}
+
+impl Scope {
+    /// Starts from the variables of a job.
+    pub fn new(vars: Vars) -> Self {
+        Self { vars, captures: BTreeMap::new(), inner: BTreeMap::new() }
+    }
+
+    /// Sets a captured variable.
+    fn capture(&mut self, name: &str, value: Value) {
+        self.vars.set(name, value.clone());
+        self.captures.insert(name.to_owned(), value);
+    }
+
+    /// Records how a step ended.
+    fn finished(&mut self, id: Option<&str>, agent: bool, result: &StepResult) {
+        job::set_output(&mut self.vars, id, agent, result);
+        if let Some(id) = id {
+            self.inner.insert(id.to_owned(), result.clone());
+        }
+    }
+
+    /// Takes over what another scope added.
+    fn absorb(&mut self, other: Self) {
+        for (name, value) in other.captures {
+            self.capture(&name, value);
+        }
+        for (id, result) in other.inner {
+            job::set_step_result(&mut self.vars, &id, &result);
+            self.inner.insert(id, result);
+        }
+    }
+}
+
+/// How a step ended.
+#[derive(Clone, Debug)]
+pub enum Finished {
+    /// Its condition was false.
+    Skipped {
+        /// The condition.
+        when: String,
+    },
+    /// The next step may run.
+    GoOn(Done),
+    /// The phase has to end.
+    Stop {
+        /// Why the step failed.
+        failure: Failure,
+        /// The attempt that failed last.
+        attempt: u32,
+        /// Where its output stands.
+        log: Option<LogRange>,
+    },
+    /// The run was stopped while the step was under way.
+    Interrupted,
+}
+
+/// What a step left behind.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// How it ended.
+    pub status: StepStatus,
+    /// The attempt that ended it.
+    pub attempt: u32,
+    /// The code of its process.
+    pub exit_code: i32,
+    /// The start of its output.
+    pub output: String,
+    /// Whether an agent made the output.
+    pub agent: bool,
+    /// Where its output stands.
+    pub log: Option<LogRange>,
+}
+
+impl Done {
+    /// Returns what `${steps.ID.…}` shows.
+    fn result(&self) -> StepResult {
+        StepResult { output: self.output.clone(), exit_code: self.exit_code, status: self.status }
+    }
+}

@@ -1,0 +1,221 @@
+//! What a process printed, as variables and messages.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use prodigy_core::{
+    capture::Stream,
+    event::LogRange,
+    failure::{Failure, FailureKind},
+};
+
+use super::{Workplace, action::put};
+use crate::process::{Ended, EndedBy, Printed, Status};
+
+/// The most that a captured variable may hold.
+const CAPTURE_LIMIT: u64 = 1024 * 1024;
+
+/// The most of the output that a failure keeps.
+const TAIL_LINES: usize = 20;
+
+/// What came out of an action, before anything is judged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Output {
+    /// Standard output, bounded.
+    pub(super) stdout: Printed,
+    /// Standard error, bounded.
+    pub(super) stderr: Printed,
+    /// The log files it is in.
+    pub(super) slot: u32,
+    /// The code of the process.
+    pub(super) exit_code: i32,
+    /// What stands for standard output, if not the output itself.
+    pub(super) instead: Option<String>,
+    /// Whether an agent made it.
+    pub(super) agent: bool,
+}
+
+impl Output {
+    /// Makes an output of text that no process printed.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { instead: Some(text.into()), ..Self::default() }
+    }
+
+    /// Makes an output of what a process printed.
+    pub(super) fn of(slot: u32, ended: &Ended) -> Self {
+        Self {
+            stdout: ended.stdout.clone(),
+            stderr: ended.stderr.clone(),
+            slot,
+            exit_code: ended.status.code(),
+            instead: None,
+            agent: false,
+        }
+    }
+
+    /// Returns the text for `${shell.output}`: standard output without its last newline.
+    pub(super) fn shown(&self) -> String {
+        match &self.instead {
+            Some(text) => text.clone(),
+            None => text(&self.stdout),
+        }
+    }
+
+    /// Returns standard output and standard error together, for handlers.
+    pub(super) fn both(&self) -> String {
+        let (out, err) = (self.shown(), text(&self.stderr));
+        match (out.is_empty(), err.is_empty()) {
+            (_, true) => out,
+            (true, false) => err,
+            (false, false) => format!("{out}\n{err}"),
+        }
+    }
+
+    /// Returns where the output stands in the log files.
+    pub(super) fn log(&self) -> Option<LogRange> {
+        (self.stdout.log_len > 0 || self.stderr.log_len > 0).then_some(LogRange {
+            slot: self.slot,
+            stdout_at: self.stdout.log_at,
+            stdout_len: self.stdout.log_len,
+            stderr_at: self.stderr.log_at,
+            stderr_len: self.stderr.log_len,
+        })
+    }
+
+    /// Returns the whole of a stream, for a captured variable.
+    pub(super) fn whole(&self, workplace: &Workplace, stream: Stream) -> Result<String, String> {
+        let stdout = || match &self.instead {
+            Some(text) => Ok(text.clone()),
+            None => self.read(workplace, &self.stdout, false),
+        };
+        match stream {
+            Stream::Stdout => stdout(),
+            Stream::Stderr => self.read(workplace, &self.stderr, true),
+            Stream::Both => Ok(stdout()? + &self.read(workplace, &self.stderr, true)?),
+        }
+    }
+
+    /// Reads what was printed, from memory if it is all there, else from the log.
+    fn read(
+        &self,
+        workplace: &Workplace,
+        printed: &Printed,
+        stderr: bool,
+    ) -> Result<String, String> {
+        if printed.total == printed.head.len() as u64 {
+            return Ok(String::from_utf8_lossy(&printed.head).into_owned());
+        }
+        if printed.total > CAPTURE_LIMIT || printed.log_len < printed.total {
+            return Err(format!(
+                "the output has {} bytes, and a variable holds at most {CAPTURE_LIMIT}; use `output_file`",
+                printed.total
+            ));
+        }
+        let path = workplace.log_file(self.slot, stderr);
+        let read = || -> std::io::Result<Vec<u8>> {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(printed.log_at))?;
+            let mut bytes = Vec::new();
+            file.take(printed.log_len).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) => Err(format!("cannot read `{}`: {error}", path.display())),
+        }
+    }
+
+    /// Copies standard output to a file: from memory if it is all there, else from the log.
+    pub(super) fn copy_to(&self, workplace: &Workplace, path: &Path) -> std::io::Result<()> {
+        if self.stdout.total == self.stdout.head.len() as u64 {
+            return put(path, &self.stdout.head, None, true);
+        }
+        put(path, b"", None, true)?;
+        let mut log = File::open(workplace.log_file(self.slot, false))?;
+        log.seek(SeekFrom::Start(self.stdout.log_at))?;
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        std::io::copy(&mut log.take(self.stdout.log_len), &mut file)?;
+        Ok(())
+    }
+
+    /// Returns the last lines of output, standard error first choice.
+    fn tail(&self) -> String {
+        let stderr = text(&self.stderr);
+        let source = if stderr.trim().is_empty() { self.shown() } else { stderr };
+        let lines: Vec<&str> = source.lines().collect();
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(TAIL_LINES))
+            .copied()
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Makes a failure of this output.
+    pub(super) fn failure(&self, kind: FailureKind, message: impl Into<String>) -> Failure {
+        Failure {
+            kind,
+            message: message.into(),
+            exit_code: Some(self.exit_code),
+            output_tail: self.tail(),
+        }
+    }
+}
+
+/// Returns what was printed as text; the gap between head and tail says what is missing.
+fn text(printed: &Printed) -> String {
+    let head = String::from_utf8_lossy(&printed.head);
+    let kept = (printed.head.len() + printed.tail.len()) as u64;
+    let mut text = head.into_owned();
+    if printed.total > kept {
+        text += &format!("\n… {} bytes left out …\n", printed.total - kept);
+    }
+    text += &String::from_utf8_lossy(&printed.tail);
+    text.truncate(text.trim_end_matches(['\n', '\r']).len());
+    text
+}
+
+/// Judges how a process ended: `None` if it ended well.
+pub(super) fn judge(ended: &Ended, output: &Output, limits: &Limits) -> Option<Failure> {
+    let shown = |limit: Option<std::time::Duration>| {
+        limit.map(prodigy_core::duration::show).unwrap_or_default()
+    };
+    match ended.ended_by {
+        Some(EndedBy::Timeout) => {
+            let message = format!("still running after {}", shown(limits.timeout));
+            return Some(output.failure(FailureKind::Timeout, message));
+        }
+        Some(EndedBy::Idle) => {
+            let message = format!("printed nothing for {}", shown(limits.idle));
+            return Some(output.failure(FailureKind::Stalled, message));
+        }
+        Some(EndedBy::Stop) => {
+            return Some(output.failure(FailureKind::Cancelled, "the run was stopped"));
+        }
+        None => {}
+    }
+    match &ended.status {
+        Status::Exited(0) => None,
+        Status::Exited(code) => {
+            Some(output.failure(FailureKind::CommandFailed, format!("exit code {code}")))
+        }
+        Status::Signaled(signal) => {
+            Some(output.failure(FailureKind::CommandFailed, format!("ended by signal {signal}")))
+        }
+        Status::NotStarted { message, .. } => {
+            Some(output.failure(FailureKind::SpawnFailed, message.clone()))
+        }
+    }
+}
+
+/// The limits a process ran under, for messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The longest it may take.
+    pub(super) timeout: Option<std::time::Duration>,
+    /// The longest it may print nothing.
+    pub(super) idle: Option<std::time::Duration>,
+}

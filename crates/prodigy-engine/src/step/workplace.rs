@@ -1,0 +1,239 @@
+//! What all steps of a job share.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use prodigy_core::{
+    event::Event,
+    failure::{Failure, FailureKind},
+    ids::JobId,
+    vars::Vars,
+    workflow::EnvVar,
+};
+
+use crate::{
+    agent::Agent,
+    git::JobTree,
+    process::{self, Ended, Launch, Stop, Supervisor},
+};
+
+/// Who a step works for; part of its environment.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The job.
+    pub job: JobId,
+    /// The item, or `workflow` for the steps of a sequential workflow.
+    pub item: String,
+}
+
+/// Everything a step needs besides its variables.
+pub struct Workplace {
+    /// Who the steps work for.
+    pub identity: Identity,
+    /// The worktree.
+    pub tree: JobTree,
+    /// This program, for supervisors and the simulated agent.
+    pub program: PathBuf,
+    /// The inherited environment, scrubbed, with `env_files`.
+    pub base_env: Vec<(OsString, OsString)>,
+    /// `env` and the chosen profile.
+    pub env: Vec<EnvVar>,
+    /// Secrets, by variable name.
+    pub secrets: Vec<(String, String)>,
+    /// The agents, by name.
+    pub agents: BTreeMap<String, Box<dyn Agent>>,
+    /// Where output is logged.
+    pub logs: PathBuf,
+    /// Where temporary files and agent state go.
+    pub state: PathBuf,
+    /// The most one step may add to a log file.
+    pub log_cap: u64,
+    /// The time between asking a process to end and making it.
+    pub grace: Duration,
+    /// The longest a step may print nothing, unless it says otherwise.
+    pub idle_timeout: Option<Duration>,
+    /// The supervisors.
+    pub supervisors: Supervisors,
+    /// Ends everything.
+    pub stop: Stop,
+    /// Where the job hears what happens inside steps.
+    pub events: tokio::sync::mpsc::UnboundedSender<Event>,
+}
+
+/// Supervisors that wait for the next step, each with the number of its log files.
+#[derive(Clone, Default)]
+pub struct Supervisors {
+    idle: Arc<Mutex<Idle>>,
+}
+
+#[derive(Default)]
+struct Idle {
+    waiting: Vec<(u32, Supervisor)>,
+    started: u32,
+}
+
+impl Supervisors {
+    /// Takes a waiting supervisor, or the number for a new one.
+    fn take(&self) -> Result<(u32, Supervisor), u32> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.waiting.pop().ok_or_else(|| {
+            let slot = idle.started;
+            idle.started += 1;
+            slot
+        })
+    }
+
+    /// Gives a supervisor back.
+    fn give(&self, slot: u32, supervisor: Supervisor) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.waiting.push((slot, supervisor));
+        // The lowest slot is used first, so that most output is in one pair of files.
+        idle.waiting.sort_by_key(|(slot, _)| std::cmp::Reverse(*slot));
+    }
+
+    /// Ends all supervisors that wait.
+    pub async fn close(&self) {
+        let waiting = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut idle.waiting)
+        };
+        for (_, supervisor) in waiting {
+            supervisor.close().await;
+        }
+    }
+}
+
+impl Workplace {
+    /// Tells the job what happened inside a step.
+    pub(super) fn tell(&self, event: Event) {
+        // The job stops listening only when it is over; then nobody needs to know.
+        self.events.send(event).ok();
+    }
+
+    /// Returns the environment of a step.
+    pub(super) fn environment(
+        &self,
+        step_env: &[EnvVar],
+        step: &str,
+        attempt: u32,
+        vars: &Vars,
+    ) -> Result<Vec<(OsString, OsString)>, Failure> {
+        let mut env = self.base_env.clone();
+        for var in self.env.iter().chain(step_env) {
+            let value = var.value.render(vars).map_err(|error| {
+                let message = format!("environment variable `{}`: {error}", var.name);
+                Failure::new(FailureKind::TemplateError, message)
+            })?;
+            if value.contains('\0') {
+                let message = format!("environment variable `{}` holds a NUL byte", var.name);
+                return Err(Failure::new(FailureKind::TemplateError, message));
+            }
+            set(&mut env, &var.name, value);
+        }
+        for (name, value) in &self.secrets {
+            set(&mut env, name, value);
+        }
+        let Identity { job, item } = &self.identity;
+        set(&mut env, "PRODIGY_JOB_ID", job.as_str());
+        set(&mut env, "PRODIGY_ITEM_ID", item);
+        set(&mut env, "PRODIGY_ATTEMPT", attempt.to_string());
+        set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
+        set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
+        set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
+        set(&mut env, "PRODIGY_AUTOMATION", "true");
+        Ok(env)
+    }
+
+    /// Returns the file in which a step may say why it failed.
+    pub(super) fn result_file(&self, step: &str) -> PathBuf {
+        self.temporary().join(format!("result-{}.json", prodigy_core::ids::safe_name(step)))
+    }
+
+    /// Returns the directory for temporary files.
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.state.join("tmp")
+    }
+
+    /// Runs a program under a supervisor.
+    pub(super) async fn launch(&self, mut launch: Launch) -> Result<(u32, Ended), Failure> {
+        let lost = |error: process::Error| Failure::new(FailureKind::WorkerLost, error.to_string());
+        let (slot, mut supervisor) = match self.supervisors.take() {
+            Ok(waiting) => waiting,
+            Err(slot) => {
+                let job = self.identity.job.as_str();
+                (slot, Supervisor::start(&self.program, job).await.map_err(lost)?)
+            }
+        };
+        launch.log = Some(self.log_files(slot));
+        // A supervisor that was lost is not given back: the next step gets a new one.
+        let ended = supervisor.run(&launch, &self.stop).await.map_err(lost)?;
+        self.supervisors.give(slot, supervisor);
+        Ok((slot, ended))
+    }
+
+    /// Returns the log files of a slot.
+    fn log_files(&self, slot: u32) -> (PathBuf, PathBuf) {
+        let name = log_name(slot);
+        (self.logs.join(format!("{name}.out")), self.logs.join(format!("{name}.err")))
+    }
+
+    /// Returns the log file that holds a slot's standard output or standard error.
+    pub(super) fn log_file(&self, slot: u32, stderr: bool) -> PathBuf {
+        let (out, err) = self.log_files(slot);
+        if stderr { err } else { out }
+    }
+
+    /// Returns a directory for a step: the worktree, or a directory in it.
+    pub(super) fn directory(&self, relative: &str) -> Result<PathBuf, Failure> {
+        inside(self.tree.path(), Path::new(relative)).map_err(|message| {
+            Failure::new(FailureKind::WorktreeError, format!("working_dir: {message}"))
+        })
+    }
+}
+
+/// Returns the name of a slot's log files, without the ending.
+pub fn log_name(slot: u32) -> String {
+    if slot == 0 { "attempt-1".to_owned() } else { format!("attempt-1.slot-{}", slot + 1) }
+}
+
+/// Resolves a path that has to stay inside a directory, symbolic links included.
+///
+/// The path itself need not exist; the part of it that does is resolved.
+pub(super) fn inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
+    use std::path::Component;
+    let shown = relative.display();
+    if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(format!("`{shown}` must be relative and stay inside the worktree"));
+    }
+    let root = root.canonicalize().map_err(|error| format!("the worktree is gone: {error}"))?;
+    let path = root.join(relative);
+    let mut existing = path.as_path();
+    let resolved = loop {
+        match existing.canonicalize() {
+            Ok(resolved) => break resolved,
+            Err(_) => match existing.parent() {
+                Some(parent) => existing = parent,
+                None => return Err(format!("`{shown}` cannot be resolved")),
+            },
+        }
+    };
+    if resolved.starts_with(&root) {
+        Ok(path)
+    } else {
+        Err(format!("`{shown}` leads out of the worktree by a symbolic link"))
+    }
+}
+
+/// Sets a variable, replacing one of the same name.
+fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: impl Into<OsString>) {
+    let value = value.into();
+    match env.iter_mut().find(|(have, _)| have == name) {
+        Some((_, have)) => *have = value,
+        None => env.push((name.into(), value)),
+    }
+}

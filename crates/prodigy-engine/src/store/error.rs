@@ -1,0 +1,145 @@
+//! Why state could not be read or written.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use prodigy_core::ids::JobId;
+
+/// Why state could not be read or written.
+///
+/// It can be cloned because a journal that failed once answers every later call
+/// with the same error.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{}`", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// With which file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The home belongs to somebody else, who could change what prodigy runs.
+    #[error("the home `{}` belongs to the user with number {owner}, not to you", path.display())]
+    ForeignHome {
+        /// The home.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Other users could change what prodigy runs.
+    #[error("the home `{}` can be written by other users (mode {mode:03o})", path.display())]
+    OpenHome {
+        /// The home.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The home is read-only.
+    #[error("the home `{}` cannot be written", path.display())]
+    ReadOnlyHome {
+        /// The home.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// A link, pipe or device stands where a file should be.
+    #[error("`{}` is not a regular file", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else stands where a directory should be.
+    #[error("`{}` is not a directory", path.display())]
+    NotDirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A new job was to take the name of an old one.
+    #[error("there is already a job `{job}`")]
+    Exists {
+        /// The name.
+        job: JobId,
+    },
+    /// Nothing was ever recorded under this name.
+    #[error("there is no job `{job}`")]
+    NoJob {
+        /// The name.
+        job: JobId,
+    },
+    /// Another process works on the job.
+    #[error("job `{job}` is held by {holder}")]
+    Locked {
+        /// The job.
+        job: JobId,
+        /// Who holds it: process, host and since when.
+        holder: String,
+    },
+    /// A state file does not hold what was written to it.
+    #[error("`{}` is damaged at line {line}: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer prodigy wrote something that this one cannot read.
+    #[error("`{}` line {line} was written by a newer prodigy: {reason}", path.display())]
+    Future {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is unknown.
+        reason: String,
+    },
+    /// One record is longer than any reader would accept.
+    #[error("a record of {bytes} bytes is too long for the journal, which takes {limit}")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+    /// A value has no form in JSON.
+    #[error("cannot write `{}` as JSON: {reason}", path.display())]
+    Encode {
+        /// The file it was meant for.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// Not one record before the damage could be kept.
+    #[error("nothing of job `{job}` can be kept: `{}` is damaged at line {line}", path.display())]
+    NothingToKeep {
+        /// The job.
+        job: JobId,
+        /// The damaged file.
+        path: PathBuf,
+        /// The damaged line.
+        line: u64,
+    },
+}
+
+impl Error {
+    /// Wraps an error of the operating system.
+    pub(super) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self::Io { action, path: path.into(), source: Arc::new(source.into()) }
+    }
+
+    /// Returns whether the cause is a full disk or a used-up quota.
+    pub fn is_disk_full(&self) -> bool {
+        let Self::Io { source, .. } = self else { return false };
+        matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    }
+}

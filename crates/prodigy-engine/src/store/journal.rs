@@ -1,0 +1,570 @@
+//! Writing the journal.
+//!
+//! Whoever writes holds the job's [`JobLock`](super::JobLock): a journal has one
+//! writer. Records are in the kernel when [`Journal::append`] returns, so that they
+//! survive the process, and on the disk when [`Journal::durable`] returns, so that
+//! they survive the machine.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use prodigy_core::{
+    Timestamp,
+    event::{Event, FORMAT, Record},
+    ids::JobId,
+};
+
+use super::{
+    Error, Layout, Reader,
+    files::{self, Mode},
+    line::{self, MAX_LINE},
+    reader::{Found, Spot},
+    segment::{self, Segment},
+    syncer::Syncer,
+};
+
+/// The size from which on records go to a new file.
+const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What a record survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of the process and of the machine.
+    #[default]
+    Full,
+    /// The end of the process. Nothing waits for the disk.
+    Relaxed,
+}
+
+/// A job's journal, open for writing.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    job: JobId,
+    current: Option<Current>,
+    next_seq: u64,
+    segment_bytes: u64,
+    buffer: Vec<u8>,
+    syncer: Option<Syncer>,
+    failed: Option<Error>,
+}
+
+/// The segment that is written.
+#[derive(Debug)]
+struct Current {
+    segment: Segment,
+    file: Arc<File>,
+    /// Up to here there are whole records.
+    length: u64,
+}
+
+/// What was found when a journal was opened again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The end that a crash tore off, if it did.
+    pub torn: Option<TornTail>,
+    /// The number of the last whole record; 0 if there is none.
+    pub last_seq: u64,
+}
+
+/// An unfinished end of a journal, which was cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The file that was cut.
+    pub file: PathBuf,
+    /// The line that was not whole, from 1.
+    pub line: u64,
+    /// Where the bytes are that were cut.
+    pub saved_to: PathBuf,
+}
+
+impl Journal {
+    /// Begins the journal of a new job. Its first file is made with its first record.
+    pub fn create(layout: &Layout, job: &JobId, durability: Durability) -> Result<Self, Error> {
+        let directory = layout.events_dir(job);
+        if !segment::list(&directory)?.is_empty() {
+            return Err(Error::Exists { job: job.clone() });
+        }
+        files::create_dir(&directory)?;
+        Self::new(directory, job, durability)
+    }
+
+    /// Opens the journal of a job whose writer is gone, to go on with it.
+    ///
+    /// An end that a crash tore off is cut, and the bytes are kept beside the file.
+    /// Any other damage is an error, and nothing is changed.
+    pub fn open(
+        layout: &Layout,
+        job: &JobId,
+        durability: Durability,
+    ) -> Result<(Self, Opened), Error> {
+        let mut reader = Reader::open(layout, job)?;
+        let torn = loop {
+            match reader.step()? {
+                Found::Record(_) => {}
+                Found::End => break None,
+                Found::Torn(spot) => break Some(spot),
+            }
+        };
+        let end = reader.spot("").unwrap_or_default();
+        let last_seq = reader.last_seq();
+        let mut journal = Self::new(layout.events_dir(job), job, durability)?;
+        journal.next_seq = last_seq + 1;
+        let torn = torn.map(|spot| cut(&spot)).transpose()?;
+        let last = segment::list(&journal.directory)?.pop();
+        if let Some(segment) = last.filter(|segment| segment.path == end.path) {
+            let file = files::open_regular(&segment.path, Mode::Append)?;
+            // What the dead writer wrote is about to be built upon, so it has to last.
+            file.sync_data().map_err(|error| Error::io("sync", &segment.path, error))?;
+            journal.use_segment(segment, file, end.offset);
+        }
+        Ok((journal, Opened { torn, last_seq }))
+    }
+
+    fn new(directory: PathBuf, job: &JobId, durability: Durability) -> Result<Self, Error> {
+        let syncer = match durability {
+            Durability::Full => Some(Syncer::start()?),
+            Durability::Relaxed => None,
+        };
+        Ok(Self {
+            directory,
+            job: job.clone(),
+            current: None,
+            next_seq: 1,
+            segment_bytes: SEGMENT_BYTES,
+            buffer: Vec::new(),
+            syncer,
+            failed: None,
+        })
+    }
+
+    /// Sets the size from which on records go to a new file; for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// Appends records to the journal, all with one write.
+    ///
+    /// They are synced at most a few milliseconds later. After an error of the disk
+    /// the journal is closed for good, and every later call returns that error:
+    /// what did not reach the disk did not happen.
+    pub fn append(&mut self, events: Vec<Event>, now: Timestamp) -> Result<Vec<Record>, Error> {
+        self.check()?;
+        let records = self.encode(events, now)?;
+        if records.is_empty() {
+            return Ok(records);
+        }
+        match self.write(now) {
+            Ok(()) => {
+                self.next_seq += u64::try_from(records.len()).unwrap_or_default();
+                Ok(records)
+            }
+            Err(error) => {
+                self.failed = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until everything appended so far would survive a power failure.
+    pub fn durable(&self) -> Result<(), Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.syncer.as_ref().map_or(Ok(()), Syncer::wait)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.syncer.as_ref().map_or(Ok(()), Syncer::check)
+    }
+
+    /// Numbers the events and puts their lines into the buffer.
+    fn encode(&mut self, events: Vec<Event>, now: Timestamp) -> Result<Vec<Record>, Error> {
+        self.buffer.clear();
+        let mut records = Vec::with_capacity(events.len());
+        for (seq, event) in (self.next_seq..).zip(events) {
+            let job_id = self.job.clone();
+            let record = Record { format: FORMAT, seq, timestamp: now, job_id, event };
+            let start = self.buffer.len();
+            line::encode(&record, &mut self.buffer)
+                .map_err(|reason| Error::Encode { path: self.directory.clone(), reason })?;
+            let bytes = self.buffer.len() - start;
+            if bytes > MAX_LINE {
+                return Err(Error::TooLong { bytes, limit: MAX_LINE });
+            }
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    /// Writes the buffer.
+    fn write(&mut self, now: Timestamp) -> Result<(), Error> {
+        let bytes = u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
+        if self.current.as_ref().is_none_or(|current| {
+            current.length > 0 && current.length.saturating_add(bytes) > self.segment_bytes
+        }) {
+            self.roll(now)?;
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if let Err(error) = (&*current.file).write_all(&self.buffer) {
+            // Half a line would have to be cut at the next start. If this fails too,
+            // for the disk may be gone, then that is what will happen.
+            current.file.set_len(current.length).ok();
+            return Err(Error::io("write", &current.segment.path, error));
+        }
+        current.length += bytes;
+        if let Some(syncer) = &self.syncer {
+            syncer.wrote();
+        }
+        Ok(())
+    }
+
+    /// Begins a new segment. The old one is made durable first: only the end of the
+    /// last segment may ever be torn.
+    fn roll(&mut self, now: Timestamp) -> Result<(), Error> {
+        let last = match self.current.take() {
+            Some(current) => {
+                let synced = current.file.sync_data();
+                synced.map_err(|error| Error::io("sync", &current.segment.path, error))?;
+                Some(current.segment)
+            }
+            None => segment::list(&self.directory)?.pop(),
+        };
+        let segment = Segment::after(&self.directory, last.as_ref(), now);
+        let file = files::create_file(&segment.path)
+            .map_err(|error| Error::io("create", &segment.path, error))?;
+        files::sync_dir(&self.directory)?;
+        self.use_segment(segment, file, 0);
+        Ok(())
+    }
+
+    fn use_segment(&mut self, segment: Segment, file: File, length: u64) {
+        let file = Arc::new(file);
+        if let Some(syncer) = &self.syncer {
+            syncer.switch_to(&file, &segment.path);
+        }
+        self.current = Some(Current { segment, file, length });
+    }
+}
+
+/// Cuts a torn end and keeps it beside the file.
+fn cut(spot: &Spot) -> Result<TornTail, Error> {
+    let mut file = files::open_regular(&spot.path, Mode::Append)?;
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(spot.offset))
+        .and_then(|_| file.read_to_end(&mut tail))
+        .map_err(|error| Error::io("read", &spot.path, error))?;
+    let saved_to = files::free_name(&spot.path, ".torn")?;
+    files::write_atomic(&saved_to, &tail)?;
+    file.set_len(spot.offset)
+        .and_then(|()| file.sync_all())
+        .map_err(|error| Error::io("cut", &spot.path, error))?;
+    Ok(TornTail { file: spot.path.clone(), line: spot.line, saved_to })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, time::Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::fixture::{self, Home, at, event};
+
+    fn open(home: &Home) -> Result<(Journal, Opened), Error> {
+        Journal::open(&home.layout, &home.job, Durability::Full)
+    }
+
+    fn set_len(path: &Path, length: usize) {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_len(u64::try_from(length).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn records_are_numbered_from_one_and_go_on_after_opening() {
+        let home = Home::new();
+        let mut journal = home.create();
+        let records = journal.append(vec![event("a"), event("b")], at(0)).unwrap();
+        assert_eq!(records.iter().map(|r| r.seq).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(journal.append(vec![], at(0)).unwrap(), []);
+        drop(journal);
+        let (mut journal, opened) = open(&home).unwrap();
+        assert_eq!(opened, Opened { torn: None, last_seq: 2 });
+        assert_eq!(journal.append(vec![event("c")], at(9)).unwrap()[0].seq, 3);
+        assert_eq!(home.records().len(), 3);
+        assert_eq!(home.files().len(), 1);
+    }
+
+    #[test]
+    fn a_new_job_does_not_take_over_an_old_one() {
+        let home = Home::with(vec![event("a")]);
+        let error = Journal::create(&home.layout, &home.job, Durability::Full).unwrap_err();
+        insta::assert_snapshot!(error, @"there is already a job `job-1`");
+        assert_eq!(home.records().len(), 1);
+    }
+
+    #[test]
+    fn a_job_that_died_before_its_first_record_can_be_created_again() {
+        let home = Home::new();
+        drop(home.create());
+        home.create().append(vec![event("a")], at(0)).unwrap();
+        assert_eq!(home.records().len(), 1);
+    }
+
+    #[test]
+    fn a_full_segment_is_followed_by_another() {
+        let home = Home::new();
+        let mut journal = home.create().with_segment_bytes(600);
+        for second in 0..6 {
+            journal.append(vec![event("some text")], at(second / 4)).unwrap();
+        }
+        journal.append(vec![event(&"x".repeat(2000))], at(1)).unwrap();
+        let names: Vec<_> =
+            home.files().into_iter().map(|(n, b)| format!("{n} {}", b.len())).collect();
+        insta::assert_snapshot!(names.join("\n"), @"
+        events-20260102T030405Z.jsonl 480
+        events-20260102T030405Z_000001.jsonl 480
+        events-20260102T030406Z.jsonl 2151
+        ");
+        assert_eq!(home.records().len(), 7);
+        drop(journal);
+        let (mut journal, _) = open(&home).unwrap();
+        journal.append(vec![event("on")], at(2)).unwrap();
+        assert_eq!(home.records().len(), 8);
+    }
+
+    #[test]
+    fn a_tail_cut_at_any_byte_is_saved_aside_and_the_job_goes_on() {
+        let whole = {
+            let home = Home::with(vec![event("one"), event("two"), event("three")]);
+            fs::read(home.segment()).unwrap()
+        };
+        let last = whole[..whole.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+        for length in last + 1..whole.len() {
+            let home = Home::with(vec![event("one"), event("two"), event("three")]);
+            set_len(&home.segment(), length);
+            let (mut journal, opened) = open(&home).unwrap();
+            let torn = opened.torn.unwrap();
+            assert_eq!((opened.last_seq, torn.line), (2, 3));
+            assert_eq!(torn.file, home.segment());
+            assert_eq!(fs::read(&torn.saved_to).unwrap(), whole[last..length]);
+            journal.append(vec![event("again")], at(1)).unwrap();
+            journal.durable().unwrap();
+            let seqs: Vec<_> = home.records().iter().map(|r| r.seq).collect();
+            assert_eq!(seqs, [1, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn zeros_and_rubbish_after_a_power_failure_are_a_torn_tail() {
+        for tail in [&b"\0\0\0\0"[..], b"\0\0\n\0\0\n", b"{\"format\":1\n{\"format\":1\n"] {
+            let home = Home::with(vec![event("one")]);
+            let mut bytes = fs::read(home.segment()).unwrap();
+            bytes.extend_from_slice(tail);
+            files::write_atomic(&home.segment(), &bytes).unwrap();
+            let (_, opened) = open(&home).unwrap();
+            let torn = opened.torn.unwrap();
+            assert_eq!((opened.last_seq, torn.line), (1, 2));
+            assert_eq!(fs::read(&torn.saved_to).unwrap(), tail);
+            let (_, opened) = open(&home).unwrap();
+            assert_eq!(opened.torn, None);
+        }
+    }
+
+    #[test]
+    fn a_second_torn_tail_does_not_overwrite_the_first() {
+        let home = Home::with(vec![event("one")]);
+        for tail in ["a", "b"] {
+            let mut bytes = fs::read(home.segment()).unwrap();
+            bytes.extend_from_slice(tail.as_bytes());
+            files::write_atomic(&home.segment(), &bytes).unwrap();
+            open(&home).unwrap();
+        }
+        let tails: Vec<_> = home.files().into_iter().skip(1).collect();
+        let named = |name: &str, tail: &[u8]| {
+            (format!("events-20260102T030405Z.jsonl.{name}"), tail.to_vec())
+        };
+        assert_eq!(tails, [named("torn", b"a"), named("torn-2", b"b")]);
+    }
+
+    #[test]
+    fn a_format_of_the_future_is_refused_and_nothing_is_changed() {
+        let home = Home::with(vec![event("one")]);
+        let text = fs::read_to_string(home.segment()).unwrap();
+        let (body, _) = text.split_once(",\"crc\"").unwrap();
+        let body = body.replace("\"format\":1", "\"format\":2");
+        let line = format!("{body},\"crc\":\"{:08x}\"}}\n", crc32fast::hash(body.as_bytes()));
+        files::write_atomic(&home.segment(), line.as_bytes()).unwrap();
+        let error = open(&home).unwrap_err();
+        insta::assert_snapshot!(home.show(error), @"`$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` line 1 was written by a newer prodigy: its format is 2");
+        assert_eq!(home.files()[0].1, line.as_bytes());
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_journal_at_a_whole_record() {
+        if let Some(directory) = fixture::in_child() {
+            let layout = Layout::new(directory, "repo".parse().unwrap());
+            let job = "job-1".parse().unwrap();
+            let mut journal = Journal::create(&layout, &job, Durability::Full).unwrap();
+            journal.append(vec![event("fits")], at(0)).unwrap();
+            journal.durable().unwrap();
+            let error = journal.append(vec![event(&"x".repeat(100_000))], at(0)).unwrap_err();
+            assert!(error.is_disk_full(), "{error:?}");
+            for error in [
+                journal.append(vec![event("would fit")], at(0)).unwrap_err(),
+                journal.durable().unwrap_err(),
+            ] {
+                assert!(error.is_disk_full(), "{error:?}");
+            }
+            return;
+        }
+        let home = Home::new();
+        fixture::run_child(
+            "store::journal::tests::a_full_disk_ends_the_journal_at_a_whole_record",
+            "trap '' XFSZ; ulimit -f 8; exec \"$@\"",
+            &home.directory,
+        );
+        let (_, opened) = open(&home).unwrap();
+        assert_eq!(opened, Opened { torn: None, last_seq: 1 });
+    }
+
+    #[test]
+    fn a_failed_sync_is_never_tried_again() {
+        let home = Home::new();
+        let mut journal = home.create();
+        journal.append(vec![event("one")], at(0)).unwrap();
+        journal.durable().unwrap();
+        // A pipe cannot be synced.
+        let (_reader, writer) = rustix::pipe::pipe().unwrap();
+        let pipe = Arc::new(File::from(writer));
+        journal.syncer.as_ref().unwrap().switch_to(&pipe, Path::new("/pipe"));
+        journal.append(vec![event("two")], at(0)).unwrap();
+        let lost = journal.durable().unwrap_err();
+        insta::assert_snapshot!(lost, @"cannot sync `/pipe`");
+        let file = Arc::clone(&journal.current.as_ref().unwrap().file);
+        journal.syncer.as_ref().unwrap().switch_to(&file, &home.segment());
+        assert_eq!(journal.durable().unwrap_err().to_string(), lost.to_string());
+        let again = journal.append(vec![event("three")], at(0)).unwrap_err();
+        assert_eq!(again.to_string(), lost.to_string());
+    }
+
+    #[test]
+    fn many_records_share_one_sync() {
+        let home = Home::new();
+        let mut journal = home.create();
+        let start = Instant::now();
+        for _ in 0..1000 {
+            journal.append(vec![event("x")], at(0)).unwrap();
+        }
+        journal.durable().unwrap();
+        let spent = start.elapsed();
+        let syncs = journal.syncer.as_ref().unwrap().syncs();
+        // At most one for every 10 ms that passed, and the one that was waited for.
+        let most = u64::try_from(spent.as_millis()).unwrap() / 10 + 2;
+        assert!((1..=most).contains(&syncs), "{syncs} syncs in {spent:?}");
+        journal.durable().unwrap();
+        assert_eq!(journal.syncer.as_ref().unwrap().syncs(), syncs);
+    }
+
+    #[test]
+    fn records_become_durable_without_being_waited_for() {
+        let home = Home::new();
+        let mut journal = home.create();
+        journal.append(vec![event("x")], at(0)).unwrap();
+        let start = Instant::now();
+        while journal.syncer.as_ref().unwrap().syncs() == 0 {
+            assert!(start.elapsed().as_secs() < 10);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn relaxed_durability_starts_no_thread_and_never_syncs() {
+        let home = Home::new();
+        let mut journal = Journal::create(&home.layout, &home.job, Durability::Relaxed).unwrap();
+        journal.append(vec![event("x")], at(0)).unwrap();
+        journal.durable().unwrap();
+        assert!(journal.syncer.is_none());
+    }
+
+    #[test]
+    fn a_record_that_no_reader_would_take_is_refused_and_harms_nothing() {
+        let home = Home::new();
+        let mut journal = home.create();
+        let error = journal.append(vec![event(&"x".repeat(MAX_LINE))], at(0)).unwrap_err();
+        insta::assert_snapshot!(error, @"a record of 33554583 bytes is too long for the journal, which takes 33554432");
+        journal.append(vec![event("small")], at(0)).unwrap();
+        assert_eq!(home.records().len(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// What was written comes back, whatever the texts are and wherever the files end.
+        #[test]
+        fn any_records_come_back(
+            batches in prop::collection::vec(prop::collection::vec(".{0,40}", 0..4), 0..8),
+            segment_bytes in 1_u64..2000,
+        ) {
+            let home = Home::new();
+            let mut journal = home.create().with_segment_bytes(segment_bytes);
+            let mut written = Vec::new();
+            for batch in &batches {
+                let events = batch.iter().map(|text| event(text)).collect();
+                written.extend(journal.append(events, at(0)).unwrap());
+            }
+            drop(journal);
+            if !written.is_empty() {
+                prop_assert_eq!(home.records(), written);
+            }
+        }
+
+        /// A changed byte is refused by name with nothing touched, unless it is in the
+        /// last line, where it cannot be told from a torn write.
+        #[test]
+        fn a_changed_byte_before_the_last_line_is_refused(
+            texts in prop::collection::vec(".{0,40}", 2..6),
+            place in any::<prop::sample::Index>(),
+            bit in 0..8,
+        ) {
+            let home = Home::with(texts.iter().map(|text| event(text)).collect());
+            let mut bytes = fs::read(home.segment()).unwrap();
+            let last = bytes[..bytes.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
+            let place = place.index(last);
+            let line = bytes[..place].split(|b| *b == b'\n').count();
+            bytes[place] ^= 1_u8 << bit;
+            files::write_atomic(&home.segment(), &bytes).unwrap();
+            let before = home.files();
+            match open(&home) {
+                Err(Error::Damaged { path, line: named, .. }) => {
+                    prop_assert_eq!(path, home.segment());
+                    prop_assert_eq!(named, u64::try_from(line).unwrap());
+                }
+                other => prop_assert!(false, "{other:?}"),
+            }
+            prop_assert_eq!(home.files(), before);
+        }
+
+        /// Whatever stands in the file, opening it ends and does not panic.
+        #[test]
+        fn any_bytes_can_be_opened(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let home = Home::with(vec![event("one")]);
+            let mut all = fs::read(home.segment()).unwrap();
+            all.extend_from_slice(&bytes);
+            files::write_atomic(&home.segment(), &all).unwrap();
+            let (_, opened) = open(&home).unwrap();
+            prop_assert_eq!(opened.torn.is_some(), !bytes.is_empty());
+            prop_assert_eq!(opened.last_seq, 1);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Every path below the home.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::ids::{JobId, RepoName, safe_name};
+
+use super::{Error, segment};
+
+/// Every path below the home, for one repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    home: PathBuf,
+    repo: RepoName,
+}
+
+impl Layout {
+    /// Names the paths of a repository below a home. Nothing is read or made.
+    pub fn new(home: PathBuf, repo: RepoName) -> Self {
+        Self { home, repo }
+    }
+
+    /// Returns the repositories that have jobs below a home, by name.
+    pub fn repos(home: &Path) -> Result<Vec<RepoName>, Error> {
+        names(&home.join("events"))
+    }
+
+    /// Returns the home.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Returns the repository.
+    pub fn repo(&self) -> &RepoName {
+        &self.repo
+    }
+
+    /// Returns where a job's journal is.
+    pub fn events_dir(&self, job: &JobId) -> PathBuf {
+        self.below("events").join(job.as_str())
+    }
+
+    /// Returns where a job's checkpoint, workflow, sources and lock are.
+    pub fn state_dir(&self, job: &JobId) -> PathBuf {
+        self.below("state").join("mapreduce").join("jobs").join(job.as_str())
+    }
+
+    /// Returns where the output of an item of a job is; any text can name an item.
+    pub fn logs_dir(&self, job: &JobId, item: &str) -> PathBuf {
+        self.below("logs").join(job.as_str()).join(safe_name(item))
+    }
+
+    /// Returns the files that hold what an item's steps printed: standard output, standard error.
+    ///
+    /// Steps that run side by side write to files of their own, one pair for each slot.
+    pub fn log_files(&self, job: &JobId, item: &str, slot: u32) -> (PathBuf, PathBuf) {
+        let directory = self.logs_dir(job, item);
+        let name = match slot {
+            0 => "attempt-1".to_owned(),
+            slot => format!("attempt-1.slot-{}", u64::from(slot) + 1),
+        };
+        (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")))
+    }
+
+    /// Returns where a job's worktrees are.
+    pub fn worktrees_dir(&self, job: &JobId) -> PathBuf {
+        self.below("worktrees").join(job.as_str())
+    }
+
+    /// Returns a job's checkpoint.
+    pub fn checkpoint(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("checkpoint.json")
+    }
+
+    /// Returns a job's lock.
+    pub fn lock(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("lock")
+    }
+
+    /// Returns the jobs of the repository, the newest last.
+    ///
+    /// A job is as old as its first segment, whatever has been written to it since.
+    pub fn jobs(&self) -> Result<Vec<JobId>, Error> {
+        let mut jobs = Vec::new();
+        for job in names::<JobId>(&self.below("events"))? {
+            if let Some(first) = segment::list(&self.events_dir(&job))?.into_iter().next() {
+                jobs.push((first, job));
+            }
+        }
+        jobs.sort_by(|(a, a_job), (b, b_job)| a.order().cmp(&b.order()).then(a_job.cmp(b_job)));
+        Ok(jobs.into_iter().map(|(_, job)| job).collect())
+    }
+
+    fn below(&self, kind: &str) -> PathBuf {
+        self.home.join(kind).join(self.repo.as_str())
+    }
+}
+
+/// Returns the directories in `path` whose names are of the kind asked for, sorted.
+///
+/// Other names are not ours; a directory that is not there has none.
+fn names<T: Ord + TryFrom<String>>(path: &Path) -> Result<Vec<T>, Error> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("list", path, error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io("list", path, error))?;
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name().into_string().ok().and_then(|name| T::try_from(name).ok());
+        if is_dir {
+            names.extend(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{
+        Durability, Journal,
+        fixture::{Home, at, event},
+    };
+
+    #[test]
+    fn every_path_is_where_the_documentation_says() {
+        let layout = Layout::new("/h".into(), "repo".parse().unwrap());
+        let job: JobId = "job-1".parse().unwrap();
+        let paths = [
+            layout.events_dir(&job),
+            layout.state_dir(&job),
+            layout.logs_dir(&job, "workflow"),
+            layout.logs_dir(&job, "../../etc"),
+            layout.log_files(&job, "workflow", 0).0,
+            layout.log_files(&job, "workflow", 1).1,
+            layout.worktrees_dir(&job),
+            layout.checkpoint(&job),
+            layout.lock(&job),
+        ];
+        insta::assert_snapshot!(paths.map(|p| p.display().to_string()).join("\n"), @"
+        /h/events/repo/job-1
+        /h/state/repo/mapreduce/jobs/job-1
+        /h/logs/repo/job-1/workflow
+        /h/logs/repo/job-1/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4
+        /h/logs/repo/job-1/workflow/attempt-1.out
+        /h/logs/repo/job-1/workflow/attempt-1.slot-2.err
+        /h/worktrees/repo/job-1
+        /h/state/repo/mapreduce/jobs/job-1/checkpoint.json
+        /h/state/repo/mapreduce/jobs/job-1/lock
+        ");
+    }
+
+    #[test]
+    fn jobs_are_listed_by_age_and_other_directories_are_not_jobs() {
+        let home = Home::new();
+        assert_eq!(home.layout.jobs().unwrap(), []);
+        assert_eq!(Layout::repos(home.layout.home()).unwrap(), []);
+        for (job, time) in [("b", 20), ("c", 10), ("a", 20)] {
+            let job = job.parse().unwrap();
+            let mut journal = Journal::create(&home.layout, &job, Durability::Relaxed).unwrap();
+            journal.append(vec![event("x")], at(time)).unwrap();
+        }
+        let events = home.layout.below("events");
+        for other in ["empty", "a~damaged-20260102T030405Z", "..x"] {
+            fs::create_dir(events.join(other)).unwrap();
+        }
+        let jobs: Vec<String> = home.layout.jobs().unwrap().into_iter().map(String::from).collect();
+        assert_eq!(jobs, ["c", "a", "b"]);
+        assert_eq!(Layout::repos(home.layout.home()).unwrap(), ["repo".parse().unwrap()]);
+    }
+}

@@ -1,0 +1,448 @@
+//! Reading a journal while somebody else may be writing it.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    ops::ControlFlow,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+use prodigy_core::{event::Record, ids::JobId};
+
+use super::{
+    Error, Layout,
+    files::{self, Mode},
+    line::{self, Flaw, MAX_LINE},
+    segment::{self, Segment},
+};
+
+/// How long [`follow`] waits before it looks again.
+const POLL: Duration = Duration::from_millis(150);
+/// The longest end of a file that is searched for whole records behind a bad line.
+const MAX_TAIL: u64 = 128 * 1024 * 1024;
+
+/// The records of a job, one after the other, in constant memory.
+///
+/// A line that is not finished is the end: its writer is at work, or died at it.
+/// The iterator is not fused: after `None`, a later call returns what was written
+/// in the meantime. After an error there is nothing more.
+#[derive(Debug)]
+pub struct Reader {
+    directory: PathBuf,
+    job: JobId,
+    place: Option<Place>,
+    buffer: Vec<u8>,
+    last_seq: u64,
+    failed: bool,
+}
+
+/// Where the next line is.
+#[derive(Debug)]
+struct Place {
+    segment: Segment,
+    file: BufReader<File>,
+    /// Where the next line starts, in bytes.
+    offset: u64,
+    /// The number of the next line, from 1.
+    line: u64,
+}
+
+/// What stands at a place in the journal.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A whole record.
+    Record(Box<Record>),
+    /// Nothing (yet).
+    End,
+    /// Bytes of the last segment that no whole record follows.
+    Torn(Spot),
+}
+
+/// A place in the journal that has to be named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The file.
+    pub(super) path: PathBuf,
+    /// The line, from 1.
+    pub(super) line: u64,
+    /// The line's first byte.
+    pub(super) offset: u64,
+    /// What is wrong with the line.
+    pub(super) reason: String,
+}
+
+impl Reader {
+    /// Opens the journal of a job that may be running.
+    pub fn open(layout: &Layout, job: &JobId) -> Result<Self, Error> {
+        let directory = layout.events_dir(job);
+        if segment::list(&directory)?.is_empty() {
+            return Err(Error::NoJob { job: job.clone() });
+        }
+        Ok(Self {
+            directory,
+            job: job.clone(),
+            place: None,
+            buffer: Vec::new(),
+            last_seq: 0,
+            failed: false,
+        })
+    }
+
+    /// Returns the number of the last record returned, 0 before the first.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Reads on.
+    pub(super) fn step(&mut self) -> Result<Found, Error> {
+        if self.place.is_none() && !self.advance()? {
+            return Ok(Found::End);
+        }
+        loop {
+            if self.read_line()? {
+                return self.take_line();
+            }
+            if self.newer()?.is_none() {
+                let torn = self.spot("it is not finished").filter(|_| !self.buffer.is_empty());
+                return Ok(torn.map_or(Found::End, Found::Torn));
+            }
+            // A newer segment is there, so nothing is written to this one any more --
+            // but its last lines may have come after we looked.
+            if self.read_line()? {
+                return self.take_line();
+            }
+            if !self.buffer.is_empty() {
+                return Err(self.damaged("it is cut off, and more records follow"));
+            }
+            self.advance()?;
+        }
+    }
+
+    /// Reads the next line into the buffer, without its newline.
+    ///
+    /// Returns `false` if the file ends before the newline; the place stays.
+    fn read_line(&mut self) -> Result<bool, Error> {
+        self.buffer.clear();
+        let Some(place) = &mut self.place else { return Ok(false) };
+        let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
+        (&mut place.file)
+            .take(limit)
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(|error| Error::io("read", &place.segment.path, error))?;
+        if self.buffer.pop_if(|byte| *byte == b'\n').is_some() {
+            return Ok(true);
+        }
+        if self.buffer.len() >= MAX_LINE {
+            return Err(self.damaged(&format!("it is longer than {MAX_LINE} bytes")));
+        }
+        place.rewind()?;
+        Ok(false)
+    }
+
+    /// Makes a record of the line in the buffer.
+    fn take_line(&mut self) -> Result<Found, Error> {
+        let record = match line::decode(&self.buffer) {
+            Ok(record) => record,
+            Err(Flaw::Future(reason)) => {
+                let Spot { path, line, .. } = self.spot(&reason).unwrap_or_default();
+                return Err(Error::Future { path, line, reason });
+            }
+            Err(Flaw::Damaged(reason)) => return self.torn_or_damaged(&reason),
+        };
+        if record.seq != self.last_seq + 1 {
+            let (seq, last) = (record.seq, self.last_seq);
+            return Err(self.damaged(&format!("record {seq} follows record {last}")));
+        }
+        if record.job_id != self.job {
+            return Err(self.damaged(&format!("it belongs to the job `{}`", record.job_id)));
+        }
+        self.last_seq = record.seq;
+        if let Some(place) = &mut self.place {
+            place.offset += u64::try_from(self.buffer.len()).unwrap_or_default() + 1;
+            place.line += 1;
+        }
+        Ok(Found::Record(Box::new(record)))
+    }
+
+    /// Tells the end that a crash tore off from damage that came later.
+    fn torn_or_damaged(&mut self, reason: &str) -> Result<Found, Error> {
+        let last = self.newer()?.is_none();
+        let Some(place) = &mut self.place else { return Ok(Found::End) };
+        place.rewind()?;
+        let mut tail = Vec::new();
+        let read = (&mut place.file).take(MAX_TAIL).read_to_end(&mut tail);
+        read.map_err(|error| Error::io("read", &place.segment.path, error))?;
+        place.rewind()?;
+        let bounded = u64::try_from(tail.len()).is_ok_and(|length| length < MAX_TAIL);
+        match self.spot(reason) {
+            Some(spot) if last && bounded && !line::holds_records(&tail) => Ok(Found::Torn(spot)),
+            Some(_) | None => Err(self.damaged(reason)),
+        }
+    }
+
+    /// Returns the segment behind the current one, if there is one by now.
+    fn newer(&self) -> Result<Option<Segment>, Error> {
+        let segments = segment::list(&self.directory)?;
+        let here = self.place.as_ref().map(|place| place.segment.order());
+        Ok(segments.into_iter().find(|segment| Some(segment.order()) > here))
+    }
+
+    /// Goes to the start of the next segment; `false` if there is none.
+    fn advance(&mut self) -> Result<bool, Error> {
+        let Some(segment) = self.newer()? else { return Ok(false) };
+        let file = BufReader::new(files::open_regular(&segment.path, Mode::Read)?);
+        self.place = Some(Place { segment, file, offset: 0, line: 1 });
+        Ok(true)
+    }
+
+    /// Names the next line and what is wrong with it.
+    pub(super) fn spot(&self, reason: &str) -> Option<Spot> {
+        self.place.as_ref().map(|place| Spot {
+            path: place.segment.path.clone(),
+            line: place.line,
+            offset: place.offset,
+            reason: reason.to_owned(),
+        })
+    }
+
+    fn damaged(&self, reason: &str) -> Error {
+        let Spot { path, line, reason, .. } = self.spot(reason).unwrap_or_default();
+        Error::Damaged { path, line, reason }
+    }
+}
+
+impl Place {
+    /// Goes back to the start of the line, whatever was read of it.
+    fn rewind(&mut self) -> Result<(), Error> {
+        self.file
+            .seek(SeekFrom::Start(self.offset))
+            .map(drop)
+            .map_err(|error| Error::io("read", &self.segment.path, error))
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        match self.step() {
+            Ok(Found::Record(record)) => Some(Ok(*record)),
+            Ok(Found::End | Found::Torn(_)) => None,
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// Hands over the records of a job as they are written, those already there first.
+///
+/// `None` means that there is nothing new; it comes several times a second. The
+/// following ends when `each` breaks.
+pub fn follow<E: From<Error>>(
+    layout: &Layout,
+    job: &JobId,
+    mut each: impl FnMut(Option<Record>) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
+    let mut reader = Reader::open(layout, job)?;
+    loop {
+        for record in &mut reader {
+            if each(Some(record?))?.is_break() {
+                return Ok(());
+            }
+        }
+        if each(None)?.is_break() {
+            return Ok(());
+        }
+        wait();
+    }
+}
+
+/// Waits until it is worth looking at a growing file again.
+#[expect(clippy::disallowed_methods, reason = "files of another process are polled in real time")]
+fn wait() {
+    thread::sleep(POLL);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write as _};
+
+    use super::*;
+    use crate::store::{
+        Durability, Journal,
+        fixture::{Home, at, event},
+    };
+
+    fn three() -> Home {
+        Home::with(vec![event("one"), event("two"), event("three")])
+    }
+
+    fn outcome(home: &Home) -> String {
+        let records = Reader::open(&home.layout, &home.job).unwrap();
+        let lines: Vec<_> = records
+            .map(|record| match record {
+                Ok(record) => format!("record {}", record.seq),
+                Err(error) => home.show(error),
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        insta::assert_snapshot!(outcome(&three()), @"
+        record 1
+        record 2
+        record 3
+        ");
+    }
+
+    #[test]
+    fn an_unfinished_line_is_the_end_until_it_is_finished() {
+        let home = three();
+        let whole = fs::read(home.segment()).unwrap();
+        let third = whole.iter().rposition(|byte| *byte == b',').unwrap();
+        let mut file = fs::File::options().append(true).open(home.segment()).unwrap();
+        file.set_len(u64::try_from(third).unwrap()).unwrap();
+        let mut reader = Reader::open(&home.layout, &home.job).unwrap();
+        assert_eq!(reader.by_ref().map(Result::unwrap).count(), 2);
+        assert!(reader.next().is_none());
+        file.write_all(&whole[third..]).unwrap();
+        assert_eq!(reader.by_ref().map(Result::unwrap).count(), 1);
+        assert!(reader.next().is_none());
+    }
+
+    #[test]
+    fn a_reader_follows_its_writer_over_segments() {
+        let home = Home::new();
+        let mut journal = home.create().with_segment_bytes(400);
+        journal.append(vec![event("0")], at(0)).unwrap();
+        let mut reader = Reader::open(&home.layout, &home.job).unwrap();
+        let mut seen = 0;
+        for round in 1..20 {
+            seen += reader.by_ref().map(Result::unwrap).count();
+            assert_eq!(seen, round);
+            journal.append(vec![event("more")], at(0)).unwrap();
+        }
+        assert!(home.files().len() > 5);
+    }
+
+    #[test]
+    fn damage_before_the_end_names_its_line() {
+        let home = three();
+        let mut bytes = fs::read(home.segment()).unwrap();
+        let second = bytes.iter().position(|b| *b == b'\n').unwrap() + 20;
+        bytes[second] ^= 1;
+        files::write_atomic(&home.segment(), &bytes).unwrap();
+        insta::assert_snapshot!(outcome(&home), @"
+        record 1
+        `$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 2: the checksum does not match
+        ");
+    }
+
+    #[test]
+    fn a_missing_record_and_a_record_of_another_job_are_damage() {
+        let home = three();
+        let text = fs::read_to_string(home.segment()).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let without = format!("{}\n{}\n", lines[0], lines[2]);
+        files::write_atomic(&home.segment(), without.as_bytes()).unwrap();
+        insta::assert_snapshot!(outcome(&home), @"
+        record 1
+        `$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 2: record 3 follows record 1
+        ");
+
+        let other = Home { job: "job-2".parse().unwrap(), ..three() };
+        let directory = other.layout.events_dir(&other.job);
+        fs::create_dir(&directory).unwrap();
+        fs::copy(home.segment(), directory.join("events-20260102T030405Z.jsonl")).unwrap();
+        insta::assert_snapshot!(outcome(&other), @"`$HOME/events/repo/job-2/events-20260102T030405Z.jsonl` is damaged at line 1: it belongs to the job `job-1`");
+    }
+
+    #[test]
+    fn a_cut_segment_before_the_last_is_damage() {
+        let home = Home::new();
+        let mut journal = home.create().with_segment_bytes(1);
+        journal.append(vec![event("one")], at(0)).unwrap();
+        journal.append(vec![event("two")], at(1)).unwrap();
+        let length = fs::metadata(home.segment()).unwrap().len();
+        fs::File::options().write(true).open(home.segment()).unwrap().set_len(length - 1).unwrap();
+        insta::assert_snapshot!(outcome(&home), @"`$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 1: it is cut off, and more records follow");
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_in_bounded_memory() {
+        let home = three();
+        let file = fs::File::options().write(true).open(home.segment()).unwrap();
+        file.set_len(u64::try_from(MAX_LINE).unwrap() * 2).unwrap();
+        insta::assert_snapshot!(outcome(&home), @"
+        record 1
+        record 2
+        record 3
+        `$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 4: it is longer than 33554432 bytes
+        ");
+    }
+
+    #[test]
+    fn a_job_that_was_never_recorded_does_not_exist() {
+        let home = Home::new();
+        let error = Reader::open(&home.layout, &home.job).unwrap_err();
+        insta::assert_snapshot!(error, @"there is no job `job-1`");
+        // A directory without a file is a job that died before its first record.
+        drop(home.create());
+        assert!(matches!(Reader::open(&home.layout, &home.job), Err(Error::NoJob { .. })));
+    }
+
+    #[test]
+    fn following_sees_what_a_live_writer_adds_and_ends_when_told() {
+        let home = Home::with(vec![event("one")]);
+        let (mut journal, _) = Journal::open(&home.layout, &home.job, Durability::Relaxed).unwrap();
+        journal = journal.with_segment_bytes(400);
+        let mut seen = Vec::new();
+        follow::<Error>(&home.layout, &home.job, |record| {
+            match record {
+                Some(record) if record.seq == 5 => return Ok(ControlFlow::Break(())),
+                Some(record) => seen.push(record.seq),
+                None => drop(journal.append(vec![event("more")], at(1))?),
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .unwrap();
+        assert_eq!(seen, [1, 2, 3, 4]);
+
+        let mut idle = 0;
+        follow::<Error>(&home.layout, &home.job, |record| {
+            idle += u32::from(record.is_none());
+            Ok(if idle == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
+        .unwrap();
+        assert_eq!(idle, 2);
+    }
+
+    /// Journals of earlier releases stay readable, to the last field.
+    #[test]
+    fn journals_of_format_one_are_read() {
+        let home = Home::new();
+        let golden = include_str!("../../tests/golden/v1/every-event.jsonl");
+        let job = "workflow-20260824-101500-a1b2c3d4".parse().unwrap();
+        let directory = home.layout.events_dir(&job);
+        files::create_dir(&directory).unwrap();
+        files::write_atomic(&directory.join("events-20260824T101500Z.jsonl"), golden.as_bytes())
+            .unwrap();
+        let records: Vec<Record> =
+            Reader::open(&home.layout, &job).unwrap().map(Result::unwrap).collect();
+        assert_eq!(records.len(), golden.lines().count());
+        for (record, line) in records.iter().zip(golden.lines()) {
+            let (body, _) = line.rsplit_once(",\"crc\"").unwrap();
+            let written: serde_json::Value = serde_json::from_str(&format!("{body}}}")).unwrap();
+            assert_eq!(serde_json::to_value(record).unwrap(), written);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Making a damaged journal usable again, without losing a byte of it.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, Read as _, Seek as _},
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{Timestamp, ids::JobId};
+use rustix::{
+    fs::{CWD, RenameFlags},
+    io::Errno,
+};
+
+use super::{
+    Error, JobLock, Layout, Reader,
+    files::{self, Mode},
+    line,
+    reader::{Found, Spot},
+    segment::{self, Segment},
+};
+
+/// How a journal is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// How many whole records there are before any damage.
+    pub records: u64,
+    /// The first damage, if there is any.
+    pub damage: Option<Damage>,
+}
+
+/// The first line of a journal that is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: u64,
+    /// Where the line starts, in bytes.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub reason: String,
+    /// How many whole records stand behind it, which a repair leaves out.
+    pub records_behind: u64,
+    /// Whether it is only an end that a crash tore off, which resuming cuts by itself.
+    pub torn: bool,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// How many records were kept.
+    pub kept: u64,
+    /// What was wrong.
+    pub damage: Damage,
+    /// Where the journal is as it was.
+    pub aside: PathBuf,
+}
+
+/// Reads a whole journal and says how it is. Nothing is changed.
+pub fn inspect(layout: &Layout, job: &JobId) -> Result<Health, Error> {
+    let mut reader = Reader::open(layout, job)?;
+    let (spot, torn) = loop {
+        match reader.step() {
+            Ok(Found::Record(_)) => {}
+            Ok(Found::End) => return Ok(Health { records: reader.last_seq(), damage: None }),
+            Ok(Found::Torn(spot)) => break (spot, true),
+            Err(Error::Damaged { reason, .. }) => {
+                break (reader.spot(&reason).unwrap_or_default(), false);
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    let records_behind = count_behind(&segment::list(&layout.events_dir(job))?, &spot)?;
+    let Spot { path, line, offset, reason } = spot;
+    let damage = Damage { path, line, offset, reason, records_behind, torn };
+    Ok(Health { records: reader.last_seq(), damage: Some(damage) })
+}
+
+/// Replaces a damaged journal by the records before the first damage.
+///
+/// The journal as it was is moved aside, not changed, and so is the checkpoint,
+/// which may know of records that are left out. Returns `None` if there is nothing
+/// to repair.
+pub fn repair(layout: &Layout, job: &JobId, now: Timestamp) -> Result<Option<Repaired>, Error> {
+    // A job that does not exist must not be given a lock file.
+    Reader::open(layout, job)?;
+    let _lock = JobLock::take(layout, job)?;
+    let Health { records, damage } = inspect(layout, job)?;
+    let Some(damage) = damage else { return Ok(None) };
+    if records == 0 {
+        let Damage { path, line, .. } = damage;
+        return Err(Error::NothingToKeep { job: job.clone(), path, line });
+    }
+    let directory = layout.events_dir(job);
+    // `~` cannot stand in the name of a job, so neither directory is taken for one.
+    let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+    let fresh = files::free_name(&directory, &format!("~repair-{time}"))?;
+    let aside = files::free_name(&directory, &format!("~damaged-{time}"))?;
+    files::create_dir(&fresh)?;
+    for segment in segment::list(&directory)? {
+        let here = segment.path == damage.path;
+        let limit = if here { damage.offset } else { u64::MAX };
+        copy(&segment.path, &fresh, limit)?;
+        if here {
+            break;
+        }
+    }
+    files::sync_dir(&fresh)?;
+    exchange(&fresh, &directory, &aside)?;
+    files::sync_dir(files::parent(&directory))?;
+    set_checkpoint_aside(layout, job, &time)?;
+    Ok(Some(Repaired { kept: records, damage, aside }))
+}
+
+/// Counts the whole records behind the damaged line.
+fn count_behind(segments: &[Segment], spot: &Spot) -> Result<u64, Error> {
+    let mut count = 0;
+    let from = segments.iter().position(|segment| segment.path == spot.path).unwrap_or_default();
+    for segment in segments.iter().skip(from) {
+        let file = files::open_regular(&segment.path, Mode::Read)?;
+        let skip = if segment.path == spot.path { spot.offset } else { 0 };
+        let reading = |error| Error::io("read", &segment.path, error);
+        let mut file = io::BufReader::new(file);
+        file.seek(io::SeekFrom::Start(skip)).map_err(reading)?;
+        let limit = u64::try_from(line::MAX_LINE).unwrap_or(u64::MAX);
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let read = (&mut file).take(limit).read_until(b'\n', &mut bytes);
+            if read.map_err(reading)? == 0 {
+                break;
+            }
+            count += line::count_records(&bytes);
+        }
+    }
+    Ok(count)
+}
+
+/// Copies the start of a segment into another directory.
+fn copy(segment: &Path, directory: &Path, limit: u64) -> Result<(), Error> {
+    let target = directory.join(segment.file_name().unwrap_or_default());
+    let mut source = files::open_regular(segment, Mode::Read)?.take(limit);
+    let copied = files::create_file(&target).and_then(|mut file: File| {
+        io::copy(&mut source, &mut file)?;
+        file.sync_all()
+    });
+    copied.map_err(|error| Error::io("write", target, error))
+}
+
+/// Puts `fresh` in the place of `directory`, and `directory` aside.
+///
+/// Where the file system can swap two names in one step, there is no moment
+/// without a journal.
+fn exchange(fresh: &Path, directory: &Path, aside: &Path) -> Result<(), Error> {
+    match rustix::fs::renameat_with(CWD, fresh, CWD, directory, RenameFlags::EXCHANGE) {
+        Ok(()) => files::rename(fresh, aside),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            files::rename(directory, aside)?;
+            files::rename(fresh, directory)
+        }
+        Err(errno) => Err(Error::io("replace", directory, errno)),
+    }
+}
+
+/// Moves the checkpoint out of the way.
+fn set_checkpoint_aside(layout: &Layout, job: &JobId, time: &str) -> Result<(), Error> {
+    let path = layout.checkpoint(job);
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    files::rename(&path, &files::free_name(&path, &format!("~damaged-{time}"))?)?;
+    files::sync_dir(files::parent(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::store::{
+        Durability, Journal,
+        fixture::{self, Home, at, event},
+        save_checkpoint,
+    };
+
+    /// Returns a journal of four segments with one record each.
+    fn home() -> Home {
+        let home = Home::new();
+        let mut journal = home.create().with_segment_bytes(1);
+        for text in ["one", "two", "three", "four"] {
+            journal.append(vec![event(text)], at(0)).unwrap();
+        }
+        home
+    }
+
+    fn damage(home: &Home, index: usize) {
+        let path = segment::list(&home.layout.events_dir(&home.job)).unwrap().remove(index).path;
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[30] ^= 1;
+        files::write_atomic(&path, &bytes).unwrap();
+    }
+
+    #[test]
+    fn a_whole_journal_is_left_alone() {
+        let home = home();
+        let before = home.files();
+        assert_eq!(inspect(&home.layout, &home.job).unwrap(), Health { records: 4, damage: None });
+        assert_eq!(repair(&home.layout, &home.job, at(9)).unwrap(), None);
+        assert_eq!(home.files(), before);
+    }
+
+    #[test]
+    fn the_records_before_the_damage_are_kept_and_the_rest_moved_aside() {
+        let home = home();
+        save_checkpoint(&home.layout, &home.job, &"covers 4").unwrap();
+        damage(&home, 2);
+        let before = home.files();
+        let health = inspect(&home.layout, &home.job).unwrap();
+        insta::assert_snapshot!(home.show(format!("{health:#?}")), @r#"
+        Health {
+            records: 2,
+            damage: Some(
+                Damage {
+                    path: "$HOME/events/repo/job-1/events-20260102T030405Z_000002.jsonl",
+                    line: 1,
+                    offset: 0,
+                    reason: "the checksum does not match",
+                    records_behind: 1,
+                    torn: false,
+                },
+            ),
+        }
+        "#);
+        assert_eq!(home.files(), before);
+
+        let repaired = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        assert_eq!(Some(&repaired.damage), health.damage.as_ref());
+        insta::assert_snapshot!(home.show(repaired.aside.display()), @"$HOME/events/repo/job-1~damaged-20260102T030414Z");
+        assert_eq!(home.records().iter().map(|r| r.seq).collect::<Vec<_>>(), [1, 2]);
+        let (mut journal, opened) =
+            Journal::open(&home.layout, &home.job, Durability::Full).unwrap();
+        assert_eq!((opened.torn, opened.last_seq), (None, 2));
+        journal.append(vec![event("on")], at(10)).unwrap();
+        assert_eq!(home.records().len(), 3);
+        assert_eq!(home.layout.jobs().unwrap(), std::slice::from_ref(&home.job));
+
+        assert_eq!(fixture::files_in(&repaired.aside), before);
+
+        let state: Vec<_> = fs::read_dir(home.layout.state_dir(&home.job))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "lock")
+            .collect();
+        assert_eq!(state, ["checkpoint.json~damaged-20260102T030414Z"]);
+    }
+
+    #[test]
+    fn a_torn_tail_can_be_repaired_as_well() {
+        let home = Home::with(vec![event("one"), event("two")]);
+        let length = fs::metadata(home.segment()).unwrap().len();
+        fs::File::options().write(true).open(home.segment()).unwrap().set_len(length - 5).unwrap();
+        let repaired = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        assert_eq!((repaired.kept, repaired.damage.torn), (1, true));
+        assert_eq!(home.records().len(), 1);
+    }
+
+    #[test]
+    fn two_repairs_in_one_second_keep_both_journals() {
+        let home = home();
+        damage(&home, 2);
+        let first = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        damage(&home, 1);
+        let second = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        assert_ne!(first.aside, second.aside);
+        assert_eq!(segment::list(&first.aside).unwrap().len(), 4);
+        assert_eq!(segment::list(&second.aside).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_journal_without_one_good_record_and_a_running_job_are_refused() {
+        let home = home();
+        damage(&home, 0);
+        let before = home.files();
+        let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
+        insta::assert_snapshot!(home.show(error), @"nothing of job `job-1` can be kept: `$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 1");
+        let _lock = JobLock::take(&home.layout, &home.job).unwrap();
+        let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
+        assert!(matches!(error, Error::Locked { .. }), "{error:?}");
+        assert_eq!(home.files(), before);
+    }
+
+    #[test]
+    fn a_job_that_does_not_exist_gets_no_files() {
+        let home = Home::new();
+        let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
+        assert!(matches!(error, Error::NoJob { .. }), "{error:?}");
+        assert_eq!(fs::read_dir(home.directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,146 @@
+//! Which home, which repository, which job: what most commands ask first.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{
+    event::{Event, JobStarted},
+    ids::{JobId, RepoName, hex},
+    job::Summary,
+};
+use prodigy_engine::{
+    git::{self, Repo},
+    store::{self, JobLock, Layout, Reader},
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::{cli::Args, error::CliError, exit::Exit};
+
+/// Returns the directory that holds all state.
+pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
+    if let Some(home) = &args.home {
+        return std::path::absolute(home).map_err(|error| {
+            CliError::new(Exit::Usage, "the home cannot be made absolute").because(error)
+        });
+    }
+    let user = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    user.map(|home| PathBuf::from(home).join(".prodigy")).ok_or_else(|| {
+        CliError::new(Exit::Usage, "there is no place for state: `HOME` is not set")
+            .with_hint("set `PRODIGY_HOME` or pass `--home DIR`")
+    })
+}
+
+/// Returns the home, made and checked for writing.
+pub(crate) fn prepared_home(args: &Args) -> Result<PathBuf, CliError> {
+    let home = home(args)?;
+    store::prepare_home(&home).map_err(store_error)?;
+    Ok(home)
+}
+
+/// Returns the repository at a directory, or the current one.
+pub(crate) fn repo(path: Option<&Path>) -> Result<Repo, CliError> {
+    let path = match path {
+        Some(path) => path.to_owned(),
+        None => std::env::current_dir().map_err(|error| {
+            CliError::new(Exit::Failure, "the current directory is gone").because(error)
+        })?,
+    };
+    Repo::discover(&path).map_err(git_error)
+}
+
+/// Returns the paths of a repository's jobs.
+///
+/// Repositories are told apart by the name of their directory. A second one of the
+/// same name gets a part of the hash of its path behind it; who came first is
+/// written down in the first one's state.
+pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
+    let root = repo.root().to_string_lossy();
+    let name = repo_name(repo.name())?;
+    let owner = home.join("state").join(name.as_str()).join("repository");
+    let owned = fs::read_to_string(&owner).unwrap_or_default();
+    if owned.is_empty() || owned == root {
+        return Ok(Layout::new(home.to_owned(), name));
+    }
+    let hash = hex(Sha256::digest(root.as_bytes()).get(..3).unwrap_or_default());
+    Ok(Layout::new(home.to_owned(), repo_name(format!("{name}-{hash}"))?))
+}
+
+/// Writes down that a repository's name is taken.
+pub(crate) fn claim_name(layout: &Layout, repo: &Repo) -> Result<(), CliError> {
+    let directory = layout.home().join("state").join(layout.repo().as_str());
+    let owner = directory.join("repository");
+    if owner.exists() {
+        return Ok(());
+    }
+    store::create_dir(&directory).map_err(store_error)?;
+    store::write_atomic(&owner, repo.root().to_string_lossy().as_bytes()).map_err(store_error)
+}
+
+fn repo_name(name: String) -> Result<RepoName, CliError> {
+    name.parse().map_err(|error| {
+        CliError::new(Exit::Failure, "the repository's directory has no usable name").because(error)
+    })
+}
+
+/// Returns a job's first record.
+pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliError> {
+    let mut records = Reader::open(layout, job).map_err(store_error)?;
+    match records.next().transpose().map_err(store_error)?.map(|record| record.event) {
+        Some(Event::JobStarted(started)) => Ok(*started),
+        Some(_) | None => {
+            Err(CliError::new(Exit::Failure, format!("the journal of job `{job}` has no beginning"))
+                .with_hint(format!("`prodigy repair {job} --dry-run` looks closer")))
+        }
+    }
+}
+
+/// Returns a job of this repository that exists.
+pub(crate) fn existing(layout: &Layout, job: &JobId) -> Result<JobId, CliError> {
+    if layout.events_dir(job).is_dir() {
+        return Ok(job.clone());
+    }
+    Err(CliError::new(Exit::Usage, format!("no job `{job}` in this repository"))
+        .with_hint("`prodigy jobs` lists the jobs"))
+}
+
+/// Returns the newest job of this repository that can be resumed.
+pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
+    for job in layout.jobs().map_err(store_error)?.into_iter().rev() {
+        let held = JobLock::holder(layout, &job).map_err(store_error)?.is_some();
+        // A job that cannot be read is reported when it is asked for by name.
+        let Ok(records) = Reader::open(layout, &job) else { continue };
+        let mut summary = Summary::default();
+        records.flatten().for_each(|record| summary.apply(&record));
+        if summary.status(held).is_resumable() {
+            return Ok(job);
+        }
+    }
+    Err(CliError::new(Exit::Usage, "no job of this repository can be resumed")
+        .with_hint("`prodigy jobs` lists the jobs"))
+}
+
+/// Turns an error of git into one for people.
+pub(crate) fn git_error(error: git::Error) -> CliError {
+    let hint = match &error {
+        git::Error::NotARepository { .. } => Some("go to a repository, or make one with `git init`"),
+        git::Error::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
+        git::Error::Bare { .. } => Some("work from a clone of it"),
+        git::Error::GitMissing | git::Error::GitTooOld { .. } => {
+            Some("`prodigy doctor` shows what is needed")
+        }
+        _ => None,
+    };
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+    let error = CliError::new(Exit::Failure, format!("{error}{}", cause.unwrap_or_default()));
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+/// Turns an error of the store into one for people.
+pub(crate) fn store_error(error: store::Error) -> CliError {
+    CliError::new(Exit::Failure, error.to_string())
+}

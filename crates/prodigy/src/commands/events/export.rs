@@ -1,0 +1,118 @@
+//! `prodigy events export`.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{event::Record, ids::JobId};
+use prodigy_engine::store::Reader;
+use serde_json::Value;
+
+use super::super::lookup::{find_job, job_error};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// The columns of the CSV form that are fields of the records.
+const COLUMNS: &[&str] =
+    &["seq", "timestamp", "job_id", "event_type", "step", "attempt", "status", "duration_ms"];
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// The job
+    job: JobId,
+
+    /// The form to write
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: ExportFormat,
+
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One record on each line
+    Jsonl,
+    /// One array of records
+    Json,
+    /// A table; what has no column of its own is in `details`
+    Csv,
+}
+
+pub(super) fn run(args: &Args, command: &ExportArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let failed = |error| job_error(&job, error);
+    let records = Reader::open(&layout, &job).map_err(failed)?;
+    let records = records.map(|record| record.map_err(failed));
+    match &command.output {
+        None => export(records, command.format, |text| out.raw(text.as_bytes()))?,
+        Some(path) => {
+            let file = File::create(path).map_err(|error| unwritten(path, error))?;
+            let mut file = BufWriter::new(file);
+            export(records, command.format, |text| {
+                file.write_all(text.as_bytes()).map_err(|error| unwritten(path, error))
+            })?;
+            file.flush().map_err(|error| unwritten(path, error))?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn unwritten(path: &Path, error: std::io::Error) -> CliError {
+    CliError::new(Exit::Failure, format!("cannot write `{}`", path.display()))
+        .with_hint("without `--output`, `prodigy events export` writes to standard output")
+        .because(error)
+}
+
+/// Writes records one by one, so that any number of them takes no memory.
+fn export(
+    records: impl Iterator<Item = Result<Record, CliError>>,
+    format: ExportFormat,
+    mut write: impl FnMut(&str) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    match format {
+        ExportFormat::Jsonl => {}
+        ExportFormat::Json => write("[")?,
+        ExportFormat::Csv => write(&format!("{},details\n", COLUMNS.join(",")))?,
+    }
+    let mut between = "\n";
+    for record in records {
+        // What the journal's reader could parse can be written again.
+        let value = serde_json::to_value(record?).unwrap_or_default();
+        match format {
+            ExportFormat::Jsonl => write(&format!("{value}\n"))?,
+            ExportFormat::Json => write(&format!("{between}{value}"))?,
+            ExportFormat::Csv => write(&row(value))?,
+        }
+        between = ",\n";
+    }
+    if format == ExportFormat::Json { write("\n]\n") } else { Ok(()) }
+}
+
+/// Returns a record as a row.
+fn row(mut value: Value) -> String {
+    let mut cells = Vec::new();
+    if let Some(fields) = value.as_object_mut() {
+        fields.shift_remove("format");
+        for column in COLUMNS {
+            cells.push(match fields.shift_remove(*column) {
+                None => String::new(),
+                Some(Value::String(text)) => cell(&text),
+                Some(other) => cell(&other.to_string()),
+            });
+        }
+    }
+    cells.push(cell(&value.to_string()));
+    cells.join(",") + "\n"
+}
+
+/// Returns a text as RFC 4180 wants it.
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

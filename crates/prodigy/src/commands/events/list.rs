@@ -1,0 +1,189 @@
+//! `prodigy events JOB`, `ls`, `follow` and `search`.
+
+use std::{collections::VecDeque, ops::ControlFlow};
+
+use prodigy_core::{
+    event::{Event, Record},
+    ids::JobId,
+};
+use prodigy_engine::store::{self, JobLock, Layout, Reader};
+
+use super::{
+    super::lookup::{job_error, named_or_newest},
+    filter::Filter,
+    line::Lines,
+};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// How many looks, a few in each second, find an abandoned job before following ends.
+const PATIENCE: u32 = 5;
+
+/// Whether to wait for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Show what there is.
+    Once,
+    /// Go on until the job ends.
+    Follow,
+}
+
+/// Shows events.
+pub(super) fn list(
+    args: &Args,
+    job: Option<&JobId>,
+    filter: Filter,
+    how: How,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let (layout, id) = named_or_newest(args, job)?;
+    if job.is_none() {
+        out.note(format_args!("job {id}"));
+    }
+    let mut view = View {
+        filter,
+        lines: Lines::default(),
+        day: String::new(),
+        held: VecDeque::new(),
+        live: false,
+        out,
+    };
+    match how {
+        How::Once => {
+            for record in Reader::open(&layout, &id).map_err(|error| job_error(&id, error))? {
+                match record {
+                    Ok(record) => view.take(&record)?,
+                    Err(error) => {
+                        // What was read is shown before what is wrong is said.
+                        view.catch_up()?;
+                        return Err(job_error(&id, error));
+                    }
+                }
+            }
+            view.catch_up()?;
+        }
+        How::Follow => follow(&layout, &id, &mut view)?,
+    }
+    Ok(Exit::Success)
+}
+
+/// Shows events until the job ends or nobody works on it any more.
+fn follow(layout: &Layout, id: &JobId, view: &mut View<'_>) -> Result<(), CliError> {
+    let mut ended = false;
+    let mut abandoned = 0;
+    let followed = store::follow(layout, id, |record| {
+        if let Some(record) = record {
+            ended = is_end(&record.event);
+            abandoned = 0;
+            view.take(&record)?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        view.catch_up()?;
+        if ended {
+            return Ok(ControlFlow::Break(()));
+        }
+        // A job that nobody holds will write nothing, but it may be about to be taken up.
+        abandoned = if JobLock::holder(layout, id)?.is_some() { 0 } else { abandoned + 1 };
+        Ok(if abandoned < PATIENCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    });
+    followed.map_err(|stopped: Stopped| stopped.for_people(id))?;
+    if !ended {
+        view.out.note(format_args!(
+            "nobody works on the job any more; `prodigy resume {id}` takes it up"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns whether a job stops with an event.
+pub(in crate::commands) fn is_end(event: &Event) -> bool {
+    matches!(event, Event::JobCompleted { .. } | Event::JobFailed { .. } | Event::JobPaused { .. })
+}
+
+/// Why the following stopped.
+pub(in crate::commands) enum Stopped {
+    /// The journal could not be read.
+    Store(store::Error),
+    /// What was read could not be shown.
+    Cli(CliError),
+}
+
+impl Stopped {
+    /// Returns what people are told.
+    pub(in crate::commands) fn for_people(self, job: &JobId) -> CliError {
+        match self {
+            Self::Store(error) => job_error(job, error),
+            Self::Cli(error) => error,
+        }
+    }
+}
+
+impl From<store::Error> for Stopped {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<CliError> for Stopped {
+    fn from(error: CliError) -> Self {
+        Self::Cli(error)
+    }
+}
+
+/// What has been seen and what is shown of it.
+struct View<'a> {
+    filter: Filter,
+    lines: Lines,
+    /// The day that was shown last.
+    day: String,
+    /// The last lines, each with its day, as long as more records are there already.
+    held: VecDeque<(String, String)>,
+    /// Everything that was there has been shown; the rest is shown as it comes.
+    live: bool,
+    out: &'a mut Output,
+}
+
+impl View<'_> {
+    /// Takes in a record.
+    fn take(&mut self, record: &Record) -> Result<(), CliError> {
+        self.lines.see(record);
+        if !self.filter.wants(record) {
+            return Ok(());
+        }
+        let line = if self.filter.json {
+            // What the journal's reader could parse can be written again.
+            (String::new(), serde_json::to_string(record).unwrap_or_default())
+        } else {
+            self.lines.show(record)
+        };
+        match self.filter.limit {
+            Some(limit) if !self.live => {
+                if self.held.len() == limit.get() {
+                    self.held.pop_front();
+                }
+                self.held.push_back(line);
+                Ok(())
+            }
+            Some(_) | None => self.show(line),
+        }
+    }
+
+    /// Shows everything that was held back.
+    fn catch_up(&mut self) -> Result<(), CliError> {
+        self.live = true;
+        while let Some(line) = self.held.pop_front() {
+            self.show(line)?;
+        }
+        self.out.flush()
+    }
+
+    fn show(&mut self, (day, line): (String, String)) -> Result<(), CliError> {
+        if self.filter.json {
+            return self.out.raw(format!("{line}\n").as_bytes());
+        }
+        if day != self.day {
+            self.out.line(&day)?;
+            self.day = day;
+        }
+        self.out.line(line)
+    }
+}

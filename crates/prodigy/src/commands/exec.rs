@@ -1,0 +1,71 @@
+//! `prodigy exec`.
+
+use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
+
+use super::{
+    context,
+    run::{Request, begin},
+};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+
+/// Run a single step, with a worktree, a journal and a merge like any workflow
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExecArgs {
+    /// The step: `shell: COMMAND`, `claude: PROMPT` or `codex: PROMPT`
+    step: String,
+
+    /// Try this often in all
+    #[arg(long, value_name = "N")]
+    retry: Option<NonZeroU32>,
+
+    /// End it after this long, e.g. `300` or `5m`
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+
+    /// Merge the result without asking
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Work on the repository in this directory [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let file = workflow_file::from_text("exec", &workflow(command)?, out)?;
+    let request = Request {
+        name: "exec".to_owned(),
+        file,
+        repo: context::repo(command.path.as_deref())?,
+        parameters: BTreeMap::new(),
+        inputs: Vec::new(),
+        iterations: 1,
+        profile: None,
+        yes: command.yes,
+        job: None,
+    };
+    begin(args, request, out)
+}
+
+/// Returns a workflow with the one step in it.
+fn workflow(command: &ExecArgs) -> Result<String, CliError> {
+    let (kind, text) = command
+        .step
+        .split_once(':')
+        .map(|(kind, text)| (kind.trim(), text.trim()))
+        .filter(|(kind, text)| matches!(*kind, "shell" | "claude" | "codex") && !text.is_empty())
+        .ok_or_else(|| {
+            CliError::new(Exit::Usage, format!("`{}` is not a step", command.step))
+                .with_hint("write it as `prodigy exec \"shell: cargo test\"`")
+        })?;
+    // A JSON string is a YAML string too, whatever is in it.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut step = format!("- {kind}: {}\n", quoted(text));
+    if let Some(attempts) = command.retry {
+        step += &format!("  retry: {{ attempts: {attempts} }}\n");
+    }
+    if let Some(timeout) = &command.timeout {
+        step += &format!("  timeout: {}\n", quoted(timeout));
+    }
+    Ok(step)
+}

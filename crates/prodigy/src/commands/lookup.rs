@@ -1,0 +1,150 @@
+//! Finding a job by its id, and telling what is wrong with it.
+
+use std::path::Path;
+
+use prodigy_core::{
+    ids::JobId,
+    job::{JobStatus, Summary},
+};
+use prodigy_engine::{
+    git::Repo,
+    store::{self, JobLock, Layout, Reader},
+};
+
+use super::context;
+use crate::{cli::Args, error::CliError, exit::Exit};
+
+/// Returns the layout of the repository that the current directory is in, if it is in one.
+pub(crate) fn here(home: &Path) -> Result<Option<Layout>, CliError> {
+    let repo = std::env::current_dir().ok().and_then(|path| Repo::discover(&path).ok());
+    repo.map(|repo| context::layout(home, &repo)).transpose()
+}
+
+/// Returns the layouts to look for jobs in: that of this repository, or else all.
+pub(crate) fn layouts(args: &Args) -> Result<Vec<Layout>, CliError> {
+    let home = context::home(args)?;
+    match here(&home)? {
+        Some(layout) => Ok(vec![layout]),
+        None => all(&home),
+    }
+}
+
+/// Returns the layouts of all repositories that have jobs.
+pub(crate) fn all(home: &Path) -> Result<Vec<Layout>, CliError> {
+    let repos = Layout::repos(home).map_err(context::store_error)?;
+    Ok(repos.into_iter().map(|repo| Layout::new(home.to_owned(), repo)).collect())
+}
+
+/// Finds a job by its id: in this repository, or else in any.
+pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
+    let home = context::home(args)?;
+    let mut found = Vec::new();
+    for layout in all(&home)? {
+        if layout.events_dir(job).is_dir() {
+            found.push(layout);
+        }
+    }
+    if found.len() > 1 {
+        let here = here(&home)?;
+        if let Some(layout) = found.iter().find(|layout| Some(*layout) == here.as_ref()) {
+            return Ok((layout.clone(), job.clone()));
+        }
+        let repos: Vec<_> = found.iter().map(|layout| format!("`{}`", layout.repo())).collect();
+        let message = format!("several repositories have a job `{job}`: {}", repos.join(", "));
+        return Err(CliError::new(Exit::Usage, message)
+            .with_hint(format!("run `prodigy jobs show {job}` inside the one that is meant")));
+    }
+    match found.pop() {
+        Some(layout) => Ok((layout, job.clone())),
+        None => Err(job_error(job, store::Error::NoJob { job: job.clone() })),
+    }
+}
+
+/// Returns the job with this id, or the newest one if none was named.
+pub(crate) fn named_or_newest(
+    args: &Args,
+    job: Option<&JobId>,
+) -> Result<(Layout, JobId), CliError> {
+    match job {
+        Some(job) => find_job(args, job),
+        None => newest_job(args),
+    }
+}
+
+/// Returns the newest job of this repository, or else of any.
+pub(crate) fn newest_job(args: &Args) -> Result<(Layout, JobId), CliError> {
+    let mut newest: Option<(Summary, Layout, JobId)> = None;
+    for layout in layouts(args)? {
+        let Some(job) = layout.jobs().map_err(context::store_error)?.pop() else { continue };
+        let summary = first_record(&layout, &job)?;
+        if newest.as_ref().is_none_or(|(other, ..)| other.started_at <= summary.started_at) {
+            newest = Some((summary, layout, job));
+        }
+    }
+    newest.map(|(_, layout, job)| (layout, job)).ok_or_else(|| {
+        CliError::new(Exit::Usage, "there are no jobs yet")
+            .with_hint("`prodigy run WORKFLOW` starts one")
+    })
+}
+
+/// Returns a job as its first record shows it.
+fn first_record(layout: &Layout, job: &JobId) -> Result<Summary, CliError> {
+    let mut summary = Summary::default();
+    let first = Reader::open(layout, job).map_err(|error| job_error(job, error))?.next();
+    if let Some(Ok(record)) = first {
+        summary.apply(&record);
+    }
+    Ok(summary)
+}
+
+/// Returns a job at a glance, whether it is held, and the error that ended the reading.
+pub(crate) fn summary(
+    layout: &Layout,
+    job: &JobId,
+) -> Result<(Summary, JobStatus, Option<store::Error>), store::Error> {
+    // Asked first: a job that ends in between is then seen with its last record.
+    let held = JobLock::holder(layout, job)?.is_some();
+    let mut summary = Summary::default();
+    let mut damage = None;
+    for record in Reader::open(layout, job)? {
+        match record {
+            Ok(record) => summary.apply(&record),
+            Err(error) => damage = Some(error),
+        }
+    }
+    let status = summary.status(held);
+    Ok((summary, status, damage))
+}
+
+/// Turns an error about a job into one for people.
+pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
+    use store::Error;
+    let message = error.to_string();
+    let new = |exit, hint: String| CliError::new(exit, message).with_hint(hint);
+    match error {
+        Error::NoJob { .. } => new(Exit::Usage, "`prodigy jobs` lists the jobs there are".into()),
+        Error::Exists { .. } => {
+            new(Exit::Usage, format!("`prodigy jobs show {job}` shows the one that has the name"))
+        }
+        Error::Locked { .. } => {
+            new(Exit::Busy, format!("`prodigy events {job} --follow` shows what it does"))
+        }
+        Error::Damaged { .. } | Error::TooLong { .. } => {
+            new(Exit::Failure, format!("`prodigy repair {job} --dry-run` says what can be kept"))
+        }
+        Error::NothingToKeep { .. } => {
+            new(Exit::Failure, "start the job again with `prodigy run WORKFLOW`".into())
+        }
+        Error::Future { .. } => {
+            new(Exit::Failure, "`prodigy --version` is too old for this job: update it".into())
+        }
+        Error::Io { source, .. } | Error::ReadOnlyHome { source, .. } => {
+            new(Exit::Failure, "`prodigy doctor` checks the home".into()).because(source)
+        }
+        Error::ForeignHome { .. }
+        | Error::OpenHome { .. }
+        | Error::NotRegular { .. }
+        | Error::NotDirectory { .. }
+        | Error::Encode { .. } => new(Exit::Failure, "`prodigy doctor` checks the home".into()),
+    }
+}

@@ -1,0 +1,157 @@
+//! `prodigy plan`.
+
+use std::path::PathBuf;
+
+use prodigy_core::{
+    duration,
+    workflow::{Action, Body, Step, step_label},
+};
+use serde_json::{Value, json};
+
+use super::{context, parameters, run::Request};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+
+/// Show what a workflow would do, and do nothing
+#[derive(clap::Args, Debug)]
+pub(crate) struct PlanArgs {
+    /// The workflow file
+    workflow: PathBuf,
+
+    /// Set a parameter of the workflow (can be repeated)
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    params: Vec<String>,
+
+    /// Read parameters from a YAML or JSON file
+    #[arg(long, value_name = "FILE")]
+    param_file: Option<PathBuf>,
+
+    /// Print the plan as a JSON document
+    #[arg(long)]
+    json: bool,
+
+    /// Work on the repository in this directory [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let file = workflow_file::load(&command.workflow, out)?;
+    let declared = &file.loaded.workflow.parameters;
+    let parameters =
+        parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
+    let request = Request {
+        name: command.workflow.to_string_lossy().into_owned(),
+        repo: context::repo(command.path.as_deref())?,
+        file,
+        parameters,
+        inputs: Vec::new(),
+        iterations: 1,
+        profile: None,
+        yes: false,
+        job: None,
+    };
+    show(&request, command.json, out)
+}
+
+/// Shows what a request would do.
+pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Exit, CliError> {
+    let workflow = &request.file.loaded.workflow;
+    let Body::Sequential { steps } = &workflow.body else {
+        return Err(CliError::new(Exit::Invalid, "this version plans sequential workflows only")
+            .with_hint("`prodigy validate` checks both kinds"));
+    };
+    let head = request.repo.head().map_err(context::git_error)?;
+    let target = head.branch.clone().unwrap_or_else(|| "no branch (detached HEAD)".to_owned());
+    let rows: Vec<Value> = steps.iter().enumerate().map(|(n, step)| row(n, step)).collect();
+    if json {
+        let document = json!({
+            "schema_version": 1,
+            "workflow": request.name,
+            "name": workflow.name,
+            "target_branch": head.branch,
+            "base_commit": head.commit,
+            "rounds": request.rounds(),
+            "inputs": request.inputs,
+            "parameters": request.parameters,
+            "steps": rows,
+            "cost_usd": Value::Null,
+        });
+        out.line(format_args!("{document:#}"))?;
+        return Ok(Exit::Success);
+    }
+    let short: String = head.commit.chars().take(10).collect();
+    let name = workflow.name.as_deref().unwrap_or("unnamed");
+    out.line(format_args!("workflow  {name} ({})", request.name))?;
+    out.line(format_args!("start     {target} at {short}"))?;
+    if request.rounds() > 1 {
+        out.line(format_args!("rounds    {} {}", request.rounds(), request.inputs.join(" ")))?;
+    }
+    for (name, value) in &request.parameters {
+        out.line(format_args!("parameter {name} = {value}"))?;
+    }
+    out.line("steps")?;
+    for (row, step) in rows.iter().zip(steps) {
+        let number = row.get("step").and_then(Value::as_u64).unwrap_or_default();
+        out.line(format_args!("  {number:>3}  {}", step_label(step)))?;
+        let notes = notes(step);
+        if !notes.is_empty() {
+            out.line(format_args!("       {}", notes.join(" · ")))?;
+        }
+    }
+    let merge = match &workflow.merge {
+        Some(phase) => format!("{} steps of the workflow", phase.steps.len()),
+        None => "plain git, asks first (`-y` says yes)".to_owned(),
+    };
+    out.line(format_args!("merge     {merge}"))?;
+    out.line("cost      unknown")?;
+    Ok(Exit::Success)
+}
+
+/// Returns a step for the JSON document.
+fn row(number: usize, step: &Step) -> Value {
+    let (kind, text) = match &step.action {
+        Action::Shell { script, .. } => ("shell", script.source().to_owned()),
+        Action::Agent { agent, prompt } => (agent.as_str(), prompt.source().to_owned()),
+        Action::WriteFile { path, .. } => ("write_file", path.source().to_owned()),
+        Action::Foreach(each) => ("foreach", format!("{} steps", each.steps.len())),
+    };
+    json!({
+        "step": number + 1,
+        "id": step.id,
+        "name": step_label(step),
+        "action": kind,
+        "text": text,
+        "notes": notes(step),
+    })
+}
+
+/// Returns what is special about a step.
+fn notes(step: &Step) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(when) = &step.when {
+        notes.push(format!("when {}", when.source()));
+    }
+    if let Some(timeout) = step.timeout {
+        notes.push(format!("at most {}", duration::show(timeout)));
+    }
+    notes.extend(step.captures.iter().map(|capture| format!("captures {}", capture.name)));
+    if step.commit_required {
+        notes.push("must commit".to_owned());
+    }
+    if step.auto_commit {
+        notes.push("commits what is left".to_owned());
+    }
+    if let Some(retry) = &step.retry {
+        notes.push(format!("up to {} attempts", retry.attempts));
+    }
+    if step.validate.is_some() {
+        notes.push("validated".to_owned());
+    }
+    if let Some(handler) = &step.on_failure {
+        let then = if handler.fail_workflow { "stops" } else { "goes on" };
+        notes.push(format!("on failure: {} handler steps, then {then}", handler.steps.len()));
+    } else if step.continue_on_error {
+        notes.push("a failure does not stop the run".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,89 @@
+//! `prodigy resume`.
+
+use std::path::PathBuf;
+
+use prodigy_core::{event::ChangedWorkflow, ids::JobId, workflow::Body};
+use prodigy_engine::{
+    run::{self, Resumption},
+    store::JobLock,
+};
+
+use super::{context, setup};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+
+/// Take up a job that stopped before its end
+///
+/// Finished steps are kept. A step that was cut off is run again from the state of
+/// the worktree in which it began. The workflow is the one that the job began with.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ResumeArgs {
+    /// The job [default: the newest job of this repository that can be resumed]
+    job: Option<JobId>,
+
+    /// Merge the result without asking
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Use the workflow file as it is now instead of as it was
+    #[arg(long)]
+    use_current_workflow: bool,
+
+    /// Work on the repository in this directory [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let repo = context::repo(command.path.as_deref())?;
+    let home = context::prepared_home(args)?;
+    let layout = context::layout(&home, &repo)?;
+    let job = match &command.job {
+        Some(job) => context::existing(&layout, job)?,
+        None => context::newest_resumable(&layout)?,
+    };
+    let lock = JobLock::take(&layout, &job).map_err(context::store_error)?;
+    let stored = workflow_file::stored(&layout.state_dir(&job))?;
+    let started = context::started(&layout, &job)?;
+    let file = current(command, &stored, &started.workflow_file, out)?;
+    setup::refuse_unsupported(&file)?;
+    let changed = (file.hash() != started.workflow_hash).then(|| ChangedWorkflow {
+        hash: file.hash(),
+        steps: steps(&file.loaded.workflow.body),
+    });
+    if changed.is_some() {
+        file.store(&layout.state_dir(&job))?;
+    }
+    let yes = command.yes || started.yes;
+    let world = setup::World { home, repo, yes, profile: started.profile };
+    let resumption = Resumption { job: job.clone(), lock, changed };
+    setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
+}
+
+/// Returns the workflow to go on with, and says so when the file has changed.
+fn current(
+    command: &ResumeArgs,
+    stored: &workflow_file::File,
+    path: &str,
+    out: &mut Output,
+) -> Result<workflow_file::File, CliError> {
+    let path = PathBuf::from(path);
+    if command.use_current_workflow {
+        return workflow_file::load(&path, out);
+    }
+    let now = std::fs::read_to_string(&path);
+    if now.is_ok_and(|text| text != stored.text) {
+        out.note(format_args!(
+            "note: `{}` has changed since the job began; the stored one is used (`--use-current-workflow` takes the new one)",
+            path.display()
+        ));
+    }
+    Ok(stored.clone())
+}
+
+/// Returns how many steps one round has.
+fn steps(body: &Body) -> u32 {
+    match body {
+        Body::Sequential { steps } => u32::try_from(steps.len()).unwrap_or(u32::MAX),
+        Body::MapReduce(_) => 0,
+    }
+}

@@ -1,0 +1,46 @@
+//! Putting the layers together.
+
+use std::path::Path;
+
+use super::{Config, Origin, file, home, setting::KEYS};
+use crate::{cli::Args, error::CliError, exit::Exit};
+
+impl Config {
+    /// Reads every layer; `repo_root` is the top of the checkout, if there is one.
+    ///
+    /// Everything that is wrong in any layer is reported at once, also if a layer above
+    /// sets the same key.
+    pub(crate) fn load(args: &Args, repo_root: Option<&Path>) -> Result<Self, CliError> {
+        let mut config = Self::defaults(home::state(args)?);
+        let mut problems = Vec::new();
+        if let Some(path) = home::user_file() {
+            file::read(&mut config, &path, &path, &mut problems)?;
+        }
+        if let Some(root) = repo_root {
+            let shown = Path::new(".prodigy/config.yml");
+            file::read(&mut config, &root.join(shown), shown, &mut problems)?;
+        }
+        for (key, name) in KEYS {
+            variable(&mut config, key, name, &mut problems);
+        }
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        let message = format!("the configuration is invalid\n  {}", problems.join("\n  "));
+        Err(CliError::new(Exit::Invalid, message))
+    }
+}
+
+/// Takes one key from the environment; an empty variable counts as not set.
+fn variable(config: &mut Config, key: &str, name: &'static str, problems: &mut Vec<String>) {
+    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
+        return;
+    };
+    let set = match value.to_str() {
+        Some(text) => config.set(key, text, Origin::Variable(name)),
+        None => Err("the value is not UTF-8".to_owned()),
+    };
+    if let Err(problem) = set {
+        problems.push(format!("{name}: {problem}"));
+    }
+}

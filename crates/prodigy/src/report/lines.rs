@@ -1,0 +1,167 @@
+//! One line for each thing worth telling; the same words live and plain.
+
+use std::time::Duration;
+
+use prodigy_core::{
+    duration,
+    event::{AfterFailure, Event, Record, StepStatus},
+    job::Job,
+};
+
+/// How important a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// It may be left out when there are too many.
+    Routine,
+    /// It is always shown.
+    Important,
+}
+
+/// A line about a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// How important it is.
+    pub(super) weight: Weight,
+    /// The sign in front: nothing is said by colour alone.
+    pub(super) sign: Sign,
+    /// The text.
+    pub(super) text: String,
+}
+
+/// The sign in front of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Something began or is noted.
+    Dot,
+    /// Something ended well.
+    Tick,
+    /// Something failed.
+    Cross,
+    /// Something failed and is mended, or was passed over.
+    Tilde,
+}
+
+impl Sign {
+    /// Returns the sign, coloured if asked.
+    pub(super) fn show(self, color: bool) -> String {
+        let (code, sign) = match self {
+            Self::Dot => ("2", "·"),
+            Self::Tick => ("32", "✓"),
+            Self::Cross => ("31", "✗"),
+            Self::Tilde => ("33", "~"),
+        };
+        if color { format!("\x1b[{code}m{sign}\x1b[0m") } else { sign.to_owned() }
+    }
+}
+
+/// Returns the line for a record, if it is worth one.
+pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
+    let important = |sign, text: String| Some(Line { weight: Weight::Important, sign, text });
+    match &record.event {
+        Event::JobStarted(started) => {
+            let name = started.workflow_name.as_deref().unwrap_or(&started.workflow_file);
+            let steps = job.steps_in_all();
+            important(Sign::Dot, format!("job {} · {name} · {}", record.job_id, count(steps, "step")))
+        }
+        Event::JobResumed { .. } => important(
+            Sign::Dot,
+            format!(
+                "job {} resumed · {} of {} done",
+                record.job_id,
+                job.done,
+                count(job.steps_in_all(), "step")
+            ),
+        ),
+        Event::StepCompleted(step) => {
+            let (sign, how) = match step.status {
+                StepStatus::Success => (Sign::Tick, ""),
+                StepStatus::Recovered => (Sign::Tilde, " (recovered)"),
+                StepStatus::Failed => (Sign::Tilde, " (failed, going on)"),
+                StepStatus::Skipped => (Sign::Tilde, " (skipped)"),
+            };
+            let text = format!("{}{how}  {}", names.of(&step.step), took(step.duration_ms));
+            let weight = if sign == Sign::Tick { Weight::Routine } else { Weight::Important };
+            Some(Line { weight, sign, text })
+        }
+        Event::StepFailed { step, failure, then, attempt, .. } => {
+            let then = match then {
+                AfterFailure::Retry => format!("; attempt {} follows", attempt + 1),
+                AfterFailure::GoOn | AfterFailure::Stop => String::new(),
+            };
+            let step = names.of(step);
+            important(Sign::Cross, format!("{step}: {}{then}", failure.message))
+        }
+        Event::StepSkipped { step, name, when } => {
+            important(Sign::Tilde, format!("{step} {name} (skipped: `{when}` is false)"))
+        }
+        Event::WorktreePreserved { path, reason } => {
+            important(Sign::Dot, format!("the worktree `{path}` is kept: {reason}"))
+        }
+        Event::MergeConflict { target, paths } => {
+            let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
+            important(Sign::Cross, format!("conflict with `{target}` in {files}"))
+        }
+        Event::GitTampering { changes } => important(
+            Sign::Cross,
+            format!("a step changed git's settings; they were put back: {}", changes.join(", ")),
+        ),
+        Event::JobPaused { .. }
+        | Event::JobCompleted { .. }
+        | Event::JobFailed { .. }
+        | Event::PhaseStarted { .. }
+        | Event::PhaseCompleted { .. }
+        | Event::StepStarted { .. }
+        | Event::AgentUsage { .. }
+        | Event::WorktreeCreated { .. }
+        | Event::WorktreeMerged { .. }
+        | Event::WorktreeCleaned { .. }
+        | Event::CheckpointCreated { .. } => None,
+    }
+}
+
+/// What the steps that are under way are called.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    running: Vec<(String, String)>,
+}
+
+impl Names {
+    /// Takes in a record.
+    pub(super) fn record(&mut self, record: &Record) {
+        if let Event::StepStarted { step, name, .. } = &record.event {
+            self.running.retain(|(path, _)| path != step);
+            self.running.push((step.clone(), name.clone()));
+        }
+    }
+
+    /// Forgets a step that has ended.
+    pub(super) fn forget(&mut self, record: &Record) {
+        if let Event::StepCompleted(step) = &record.event {
+            self.running.retain(|(path, _)| *path != step.step);
+        }
+        if let Event::StepFailed { step, then: AfterFailure::Stop, .. } = &record.event {
+            self.running.retain(|(path, _)| path != step);
+        }
+    }
+
+    /// Returns a step's path and what it is called.
+    fn of(&self, step: &str) -> String {
+        let found = self.running.iter().find(|(path, _)| path == step);
+        found.map_or_else(|| step.to_owned(), |(path, name)| format!("{path} {name}"))
+    }
+
+    /// Returns the step that began last.
+    pub(super) fn newest(&self) -> Option<&(String, String)> {
+        self.running.last()
+    }
+}
+
+/// Returns a number of things in words.
+pub(super) fn count(number: u32, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// Returns how long something took.
+pub(super) fn took(millis: u64) -> String {
+    duration::show(Duration::from_millis(millis))
+}

@@ -1,0 +1,128 @@
+//! Who watches a run, and who is asked before the merge.
+
+use std::{
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    event::{Event, Record},
+    job::Job,
+};
+use prodigy_engine::run::{Confirm, MergeQuestion, Reporter};
+
+use super::{
+    lines::{Names, Weight, line},
+    live::Live,
+};
+use crate::output::plain_text;
+
+/// A workflow of so many steps is shown whole.
+const ALWAYS_SHOWN: u32 = 50;
+
+/// The least time between two routine lines of a longer one.
+const ROUTINE_EVERY: Duration = Duration::from_millis(100);
+
+/// Returns who shows a run: a live line on a terminal, plain lines elsewhere.
+pub(crate) fn reporter(color: bool) -> Box<dyn Reporter> {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if io::stderr().is_terminal() && !dumb && !set("CI") {
+        Box::new(Live::new(color))
+    } else {
+        Box::new(Plain { names: Names::default(), color, last: None, left_out: 0 })
+    }
+}
+
+/// Shows a run in plain lines, at a bounded rate.
+struct Plain {
+    names: Names,
+    color: bool,
+    last: Option<Instant>,
+    left_out: u32,
+}
+
+impl Reporter for Plain {
+    fn record(&mut self, record: &Record, job: &Job) {
+        self.names.record(record);
+        if let Some(line) = line(record, job, &self.names) {
+            let routine = line.weight == Weight::Routine;
+            if routine && is_inner(record) {
+                // `prodigy events` tells about the steps inside other steps.
+            } else if routine && self.is_too_much(job) {
+                self.left_out += 1;
+            } else {
+                self.catch_up();
+                let sign = line.sign.show(self.color);
+                self.print(&format!("{sign} {}", plain_text(&line.text)));
+                self.last = Some(Instant::now());
+            }
+        }
+        self.names.forget(record);
+    }
+
+    fn note(&mut self, note: &str) {
+        self.print(&plain_text(note));
+    }
+}
+
+impl Plain {
+    /// Returns whether a routine line has to be left out to keep the rate bounded.
+    ///
+    /// That is so for most of a long workflow that runs fast; the last step is always shown.
+    fn is_too_much(&self, job: &Job) -> bool {
+        let many = job.steps_in_all() > ALWAYS_SHOWN;
+        let soon = self.last.is_some_and(|last| last.elapsed() < ROUTINE_EVERY);
+        many && soon && job.done < job.steps_in_all()
+    }
+
+    /// Says how many lines were left out.
+    fn catch_up(&mut self) {
+        if self.left_out > 0 {
+            self.print(&format!("· {} more", super::lines::count(self.left_out, "step")));
+            self.left_out = 0;
+        }
+    }
+
+    fn print(&self, text: &str) {
+        // A reader that went away must not stop the work.
+        writeln!(io::stderr(), "{text}").ok();
+    }
+}
+
+/// Returns whether a record is about a step inside another one.
+fn is_inner(record: &Record) -> bool {
+    match &record.event {
+        Event::StepCompleted(step) => !step.is_top_level() && !step.step.starts_with("merge."),
+        _ => false,
+    }
+}
+
+/// Returns who is asked before the merge.
+pub(crate) fn confirm(yes: bool) -> Box<dyn Confirm> {
+    Box::new(Person { yes })
+}
+
+/// The person at the terminal, if there is one.
+struct Person {
+    yes: bool,
+}
+
+impl Confirm for Person {
+    fn merge(&mut self, question: &MergeQuestion) -> Option<bool> {
+        if self.yes {
+            return Some(true);
+        }
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let MergeQuestion { source, target, commits, files } = question;
+        let commits = super::lines::count(u32::try_from(*commits).unwrap_or(u32::MAX), "commit");
+        let files = super::lines::count(u32::try_from(*files).unwrap_or(u32::MAX), "file");
+        write!(io::stderr(), "merge {source} into {target} ({commits}, {files})? [y/N] ").ok()?;
+        io::stderr().flush().ok()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).ok()?;
+        Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}

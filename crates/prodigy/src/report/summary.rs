@@ -1,0 +1,80 @@
+//! What a run came to, and what to type next.
+
+use prodigy_core::{
+    event::{CompletedStatus, PauseReason},
+    ids::JobId,
+    job::{End, Ending, Job},
+};
+
+use super::lines::count;
+use crate::{exit::Exit, output::Output};
+
+/// Returns the exit code for how a run ended.
+pub(crate) fn exit(ending: Ending) -> Exit {
+    match ending {
+        Ending::Completed => Exit::Success,
+        Ending::Failed => Exit::Failure,
+        Ending::MergeOutstanding => Exit::MergeOutstanding,
+        Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
+        Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
+        Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => Exit::Failure,
+    }
+}
+
+/// Says what a run came to.
+pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
+    let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
+    let cost = if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
+    match (&job.end, ending) {
+        (Some(End::Completed(status)), _) => {
+            let how = match status {
+                CompletedStatus::Completed => "completed".to_owned(),
+                CompletedStatus::CompletedWithFailures => {
+                    format!("completed with failures: {} failed", count(job.failed_steps, "step"))
+                }
+            };
+            out.note(format_args!("\n{how} · {steps}{cost}"));
+            merged(job, out);
+            out.note(format_args!("next: prodigy events {id}"));
+        }
+        (Some(End::Failed { step, failure }), _) => {
+            out.note(format_args!("\nfailed at step {step}: {} · {steps} done{cost}", failure.message));
+            for line in failure.output_tail.lines() {
+                out.note(format_args!("  | {line}"));
+            }
+            kept(job, out);
+            out.note(format_args!("output: prodigy logs {id} {step}"));
+            out.note(format_args!("next: prodigy resume {id}"));
+        }
+        (Some(End::Paused { message, .. }), Ending::MergeOutstanding) => {
+            out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
+            out.note(message);
+            kept(job, out);
+            out.note(format_args!("next: prodigy resume {id} -y"));
+        }
+        (Some(End::Paused { message, .. }), _) => {
+            out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
+            out.note(format_args!("next: prodigy resume {id}"));
+        }
+        (None, _) => {}
+    }
+}
+
+/// Says what was merged where.
+fn merged(job: &Job, out: &mut Output) {
+    let target = job.started.as_ref().and_then(|started| started.target_branch.as_deref());
+    match (&job.merged, target) {
+        (Some(commit), Some(target)) => {
+            let short: String = commit.chars().take(10).collect();
+            out.note(format_args!("merged into {target} at {short}"));
+        }
+        (Some(_) | None, _) => out.note("nothing to merge: the steps made no commit"),
+    }
+}
+
+/// Says where the work is.
+fn kept(job: &Job, out: &mut Output) {
+    if let Some(tree) = &job.tree {
+        out.note(format_args!("worktree: {} (branch {})", tree.path, tree.branch));
+    }
+}

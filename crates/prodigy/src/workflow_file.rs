@@ -1,0 +1,151 @@
+//! Workflow files on disk, and as they are kept with a job.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{
+    diagnostic::{Diagnostic, Sources},
+    ids::hex,
+    workflow::{self, Loaded, Rejected},
+};
+use prodigy_engine::store;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    commands::context, error::CliError, exit::Exit, input, output::Output, report::diagnostics,
+};
+
+/// A workflow with the texts it was made of.
+#[derive(Clone)]
+pub(crate) struct File {
+    /// What it says.
+    pub(crate) loaded: Loaded,
+    /// The text of the file itself.
+    pub(crate) text: String,
+    /// The directory that `env_files` and secrets are relative to.
+    pub(crate) directory: PathBuf,
+}
+
+/// Reads and checks a workflow file, with everything it includes.
+pub(crate) fn parse(path: &Path) -> Result<(Result<Loaded, Rejected>, String), input::Error> {
+    let text = input::read(path)?;
+    let name = path.to_string_lossy();
+    let mut read = |wanted: &str| {
+        if wanted == name {
+            return Ok(text.clone());
+        }
+        input::read(Path::new(wanted)).map_err(|error| error.to_string())
+    };
+    Ok((workflow::load(&name, &mut read), text))
+}
+
+/// Reads a workflow; what is wrong with it is shown before the error is returned.
+pub(crate) fn load(path: &Path, out: &mut Output) -> Result<File, CliError> {
+    let (parsed, text) = parse(path).map_err(|error| {
+        CliError::new(error.exit(), error.to_string())
+            .with_hint("`prodigy init` writes a first workflow")
+    })?;
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        Some(_) | None => PathBuf::from("."),
+    };
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
+    let loaded = accepted(&path.to_string_lossy(), parsed, out)?;
+    Ok(File { loaded, text, directory })
+}
+
+/// Reads a workflow that stands in no file.
+pub(crate) fn from_text(name: &str, text: &str, out: &mut Output) -> Result<File, CliError> {
+    let parsed = workflow::load(name, &mut |_| Ok(text.to_owned()));
+    let loaded = accepted(name, parsed, out)?;
+    Ok(File { loaded, text: text.to_owned(), directory: PathBuf::from(".") })
+}
+
+/// Shows what is wrong with a workflow, and lets it pass if it can be used.
+fn accepted(
+    name: &str,
+    parsed: Result<Loaded, Rejected>,
+    out: &mut Output,
+) -> Result<Loaded, CliError> {
+    let color = out.color();
+    let mut show = |sources: &Sources, found: &[Diagnostic]| {
+        for one in found {
+            out.rendered(&format!("{}\n", diagnostics::human(sources, one, color)));
+        }
+    };
+    match parsed {
+        Ok(loaded) => {
+            show(&loaded.sources, &loaded.warnings);
+            Ok(loaded)
+        }
+        Err(Rejected { sources, diagnostics }) => {
+            show(&sources, &diagnostics);
+            Err(CliError::new(Exit::Invalid, format!("`{name}` cannot be used"))
+                .with_hint("`prodigy schema workflow` describes every key"))
+        }
+    }
+}
+
+impl File {
+    /// Returns the hash of everything the workflow was made of.
+    pub(crate) fn hash(&self) -> String {
+        let mut hash = Sha256::new();
+        for source in self.loaded.sources.iter() {
+            hash.update(source.text.len().to_le_bytes());
+            hash.update(source.text.as_bytes());
+        }
+        format!("sha256:{}", hex(&hash.finalize()))
+    }
+
+    /// Returns all texts the workflow was made of, as kept with a job.
+    pub(crate) fn bundle(&self) -> Vec<u8> {
+        let texts: Vec<_> = self
+            .loaded
+            .sources
+            .iter()
+            .map(|source| serde_json::json!({ "path": source.path, "text": source.text }))
+            .collect();
+        serde_json::json!({ "version": 1, "directory": self.directory, "sources": texts })
+            .to_string()
+            .into_bytes()
+    }
+
+    /// Keeps the workflow with a job.
+    pub(crate) fn store(&self, state: &Path) -> Result<(), CliError> {
+        store::write_atomic(&state.join("workflow.yml"), self.text.as_bytes())
+            .and_then(|()| store::write_atomic(&state.join("sources.json"), &self.bundle()))
+            .map_err(context::store_error)
+    }
+}
+
+/// Reads the workflow that is kept with a job.
+pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
+    let path = state.join("sources.json");
+    let shown = path.display().to_string();
+    let bad = || CliError::new(Exit::Failure, format!("the stored workflow `{shown}` is damaged"));
+    let text = fs::read_to_string(&path).map_err(|error| bad().because(error))?;
+    let bundle: Bundle = serde_json::from_str(&text).map_err(|error| bad().because(error))?;
+    let Some(first) = bundle.sources.first() else { return Err(bad()) };
+    let mut read = |path: &str| {
+        let found = bundle.sources.iter().find(|source| source.path == path);
+        found.map(|source| source.text.clone()).ok_or_else(|| "it was not stored".to_owned())
+    };
+    let loaded = workflow::load(&first.path, &mut read).map_err(|_| bad())?;
+    Ok(File { loaded, text: first.text.clone(), directory: bundle.directory })
+}
+
+/// The content of `sources.json`.
+#[derive(serde::Deserialize)]
+struct Bundle {
+    directory: PathBuf,
+    sources: Vec<Stored>,
+}
+
+/// One text of a [`Bundle`].
+#[derive(serde::Deserialize)]
+struct Stored {
+    path: String,
+    text: String,
+}

@@ -1,0 +1,123 @@
+//! Steps that misbehave, run under a real supervisor: nothing of them may be left.
+
+mod clients;
+mod cost;
+mod endings;
+mod outputs;
+mod starts;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use prodigy_engine::process::{Ended, Error, Launch, Stop, Supervisor};
+use tempfile::TempDir;
+
+const PRODIGY: &str = env!("CARGO_BIN_EXE_prodigy");
+const LONG: Duration = Duration::from_secs(30);
+
+/// A supervisor and a mark that every process of its launches carries.
+struct Bench {
+    supervisor: Supervisor,
+    directory: TempDir,
+    mark: String,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        Self {
+            supervisor: Supervisor::start(Path::new(PRODIGY), "job").await.unwrap(),
+            directory: tempfile::tempdir().unwrap(),
+            mark: mark(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Returns a launch of a shell script with generous limits and no log.
+    fn sh(&self, script: &str) -> Launch {
+        sh(script, self.directory.path(), &self.mark)
+    }
+
+    async fn run(&mut self, launch: &Launch) -> Ended {
+        let ended = self.try_run(launch, &Stop::new()).await.unwrap();
+        self.assert_nothing_is_left();
+        ended
+    }
+
+    async fn try_run(&mut self, launch: &Launch, stop: &Stop) -> Result<Ended, Error> {
+        self.supervisor.run(launch, stop).await
+    }
+
+    #[track_caller]
+    fn assert_nothing_is_left(&self) {
+        assert_eq!(marked(&self.mark), [""; 0]);
+    }
+
+    /// Returns one figure of the supervisor's `/proc/PID/status`.
+    fn status(&self, key: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.supervisor.id().unwrap());
+        let status = fs::read_to_string(path).unwrap();
+        let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+fn sh(script: &str, directory: &Path, mark: &str) -> Launch {
+    Launch {
+        argv: ["sh", "-c", script].map(Into::into).to_vec(),
+        env: vec![
+            ("PATH".into(), std::env::var_os("PATH").unwrap()),
+            ("TEST_MARK".into(), mark.into()),
+        ],
+        cwd: directory.to_owned(),
+        stdin: Vec::new(),
+        log: None,
+        log_cap: 1 << 20,
+        timeout: Some(LONG),
+        idle_timeout: None,
+        grace: Duration::from_secs(10),
+        secrets: Vec::new(),
+    }
+}
+
+/// Returns a word that no other test has, in this run or in another.
+fn mark() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("mark-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns the command lines of the living processes with a mark in environment or arguments.
+fn marked(mark: &str) -> Vec<String> {
+    let has = |bytes: &[u8]| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let read = |name: &str| fs::read(path.join(name)).unwrap_or_default();
+        let is_numbered = path.file_name().unwrap().to_string_lossy().parse::<u32>().is_ok();
+        let is_dead = String::from_utf8_lossy(&read("stat")).contains(") Z ");
+        if is_numbered && !is_dead && (has(&read("environ")) || has(&read("cmdline"))) {
+            found.push(String::from_utf8_lossy(&read("cmdline")).replace('\0', " "));
+        }
+    }
+    found
+}
+
+/// Waits, within bounds, until something is so.
+#[track_caller]
+fn eventually(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,70 @@
+//! `cargo xtask test`: everything that must hold before a change is merged.
+
+use std::time::Instant;
+
+use crate::{
+    docs,
+    error::Error,
+    program::{cargo, note, run as run_program},
+};
+
+/// Check formatting, lints, build, tests and documents
+///
+/// The steps run in this order and the first that fails ends the chore with its
+/// name. Nothing but the Rust toolchain and git is needed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct TestArgs {
+    /// Leave out the generated pages and the API documents
+    #[arg(long)]
+    quick: bool,
+}
+
+/// One step: its name, whether `--quick` keeps it, and what it does.
+struct Step {
+    name: &'static str,
+    quick: bool,
+    work: fn() -> Result<(), Error>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", quick: true, work: || cargo_run(&["fmt", "--all", "--check"]) },
+    Step { name: "lint", quick: true, work: lint },
+    Step { name: "build", quick: true, work: || cargo_run(&["build", "--workspace", "--locked"]) },
+    Step { name: "test", quick: true, work: test },
+    Step { name: "reference", quick: false, work: docs::check },
+    Step { name: "rustdoc", quick: false, work: rustdoc },
+];
+
+pub(crate) fn run(args: &TestArgs) -> Result<(), Error> {
+    let began = Instant::now();
+    let steps: Vec<_> = STEPS.iter().filter(|step| step.quick || !args.quick).collect();
+    for (number, step) in steps.iter().enumerate() {
+        note(format_args!("\n== {}/{} {} ==", number + 1, steps.len(), step.name));
+        let step_began = Instant::now();
+        (step.work)()
+            .map_err(|source| Error::Step { step: step.name, source: Box::new(source) })?;
+        note(format_args!("== {} ok, {:.1} s ==", step.name, step_began.elapsed().as_secs_f64()));
+    }
+    note(format_args!("\nall {} steps ok, {:.1} s", steps.len(), began.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+fn cargo_run(args: &[&str]) -> Result<(), Error> {
+    run_program(&mut cargo(args))
+}
+
+fn lint() -> Result<(), Error> {
+    cargo_run(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+}
+
+fn test() -> Result<(), Error> {
+    // A snapshot that differs is a failure here, never a file to look at later.
+    run_program(cargo(&["test", "--workspace", "--locked"]).env("INSTA_UPDATE", "no"))
+}
+
+fn rustdoc() -> Result<(), Error> {
+    run_program(
+        cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
