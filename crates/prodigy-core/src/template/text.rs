@@ -2,7 +2,7 @@
 
 use super::{
     Names, RenderError, Sink,
-    encode::{Encoding, Tracker},
+    encode::{AFTER_BACKSLASH, Encoding, Tracker},
     filter::stays_inside,
     reference::{self, Host, Reference},
     resolve::{refusal, resolve},
@@ -127,11 +127,13 @@ impl Text {
 
 fn misplaced(reference: &Reference, problem: &str) -> Fault {
     let spelled = reference.spelled();
-    Fault {
-        range: reference.range(),
-        message: format!("`${{{spelled}}}`: {problem}"),
-        help: Some(format!("write it in double quotes, e.g. `\"… ${{{spelled}}} …\"`")),
-    }
+    let help = if problem == AFTER_BACKSLASH {
+        "take the `\\` away, or write `\\\\` for a literal one".to_owned()
+    } else {
+        format!("write it in double quotes, e.g. `\"… ${{{spelled}}} …\"`")
+    };
+    let message = format!("`${{{spelled}}}`: {problem}");
+    Fault { range: reference.range(), message, help: Some(help) }
 }
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
                 "d": ["a b", "c"], "src/lib.rs": null,
             })
         );
-        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @r#"${n} -> `${n}`: a value cannot stand right after a `\` (write it in double quotes, e.g. `"… ${n} …"`)"#);
+        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @r"${n} -> `${n}`: a value cannot stand right after a `\` (take the `\` away, or write `\\` for a literal one)");
     }
 
     #[test]
@@ -295,7 +297,8 @@ mod tests {
         ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         ${n} -> `${n}`: a value cannot stand in a `|` or `>` block, where its line breaks and spaces would change the document (write it in double quotes, e.g. `"… ${n} …"`)
-        ${n} -> `${n}`: a value cannot stand right after a `\` (write it in double quotes, e.g. `"… ${n} …"`)
+        ${n} -> `${n}`: a value cannot stand right after a `\` (take the `\` away, or write `\\` for a literal one)
+        ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         "#
         );
     }

@@ -1,6 +1,6 @@
 //! What a step is called where people see it.
 
-use super::{Action, Step};
+use super::{Step, StepAction};
 
 /// The most letters of an action that a label shows.
 const LONGEST: usize = 60;
@@ -13,10 +13,10 @@ pub fn step_label(step: &Step) -> String {
         return name.clone();
     }
     match &step.action {
-        Action::Shell { script, .. } => format!("shell: {}", first_line(script.source())),
-        Action::Agent { agent, prompt } => format!("{agent}: {}", first_line(prompt.source())),
-        Action::WriteFile { path, .. } => format!("write_file: {}", first_line(path.source())),
-        Action::Foreach(_) => "foreach".to_owned(),
+        StepAction::Shell { script, .. } => format!("shell: {}", first_line(script.source())),
+        StepAction::Agent { agent, prompt } => format!("{agent}: {}", first_line(prompt.source())),
+        StepAction::WriteFile { path, .. } => format!("write_file: {}", first_line(path.source())),
+        StepAction::Foreach(_) => "foreach".to_owned(),
     }
 }
 

@@ -111,7 +111,7 @@ impl Sampler {
 
     fn value(&self, shape: &Shape, depth: usize) -> Value {
         match shape {
-            Shape::Bool => json!(self.pick % 2 == 0),
+            Shape::Bool => json!(self.pick.is_multiple_of(2)),
             Shape::Text | Shape::Template | Shape::Script | Shape::Any => json!("text"),
             Shape::Expression => json!("true"),
             Shape::Integer { min, .. } => json!(min),

@@ -46,10 +46,14 @@ pub(super) static SETTINGS: &[KeyShape] = &[
     KeyShape::new("quota", Shape::Record(&QUOTA), "What to do at the usage limit of an agent."),
     KeyShape::new(
         "extends",
-        Shape::Text,
-        "A workflow file whose keys this one changes, relative to this file.",
+        Shape::OneOf(&[Shape::Text, TEXTS]),
+        "Workflow files whose keys this one changes, relative to this file; a later one wins.",
     ),
-    KeyShape::new("imports", TEXTS, "Files whose keys are added, relative to this file."),
+    KeyShape::new(
+        "imports",
+        Shape::OneOf(&[Shape::Text, TEXTS]),
+        "Files with settings that are added, relative to this file.",
+    ),
     KeyShape::new("template", Shape::Record(&TEMPLATE), "Makes this workflow from a template."),
 ];
 
