@@ -124,17 +124,7 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 
 /// Turns an error of git into one for people.
 pub(crate) fn git_error(error: git::Error) -> CliError {
-    let hint = match &error {
-        git::Error::NotARepository { .. } => {
-            Some("go to a repository, or make one with `git init`")
-        }
-        git::Error::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
-        git::Error::Bare { .. } => Some("work from a clone of it"),
-        git::Error::GitMissing | git::Error::GitTooOld { .. } => {
-            Some("`prodigy doctor` shows what is needed")
-        }
-        _ => None,
-    };
+    let hint = error.hint();
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let error = CliError::new(Exit::Failure, format!("{error}{}", cause.unwrap_or_default()));
     match hint {
