@@ -320,12 +320,13 @@ mod tests {
 
     /// Returns the texts of a YAML document, as a real parser sees them.
     fn scalars(document: &str) -> Vec<String> {
-        saphyr_parser::Parser::new_from_str(document)
-            .filter_map(|event| match event.unwrap().0 {
-                saphyr_parser::Event::Scalar(text, ..) => Some(text.into_owned()),
-                _ => None,
-            })
-            .collect()
+        let mut texts = Vec::new();
+        for event in saphyr_parser::Parser::new_from_str(document) {
+            if let saphyr_parser::Event::Scalar(text, ..) = event.unwrap().0 {
+                texts.push(text.into_owned());
+            }
+        }
+        texts
     }
 
     proptest::proptest! {
