@@ -34,9 +34,9 @@ fn live(world: &World, root: &Path) {
         message: "merge".to_owned(),
         dry_run: false,
     };
-    let MergeOutcome::Merged { commits: 2, .. } = repo.merge_job(&request).unwrap() else {
-        panic!("not merged")
-    };
+    let merged = repo.merge_job(&request).unwrap();
+    let commit = repo.head().unwrap().commit;
+    assert_eq!(merged, MergeOutcome::Merged { commit, commits: 2 });
     assert_eq!(agent(world, root, &["status", "--porcelain"]), "");
     assert_eq!(fs::read_to_string(root.join("draft")).unwrap(), "1");
     repo.remove_job_worktree(&job_path(world), BRANCH, false).unwrap();

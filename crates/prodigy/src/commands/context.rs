@@ -89,10 +89,11 @@ pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliErr
     let mut records = Reader::open(layout, job).map_err(store_error)?;
     match records.next().transpose().map_err(store_error)?.map(|record| record.event) {
         Some(Event::JobStarted(started)) => Ok(*started),
-        Some(_) | None => {
-            Err(CliError::new(Exit::Failure, format!("the journal of job `{job}` has no beginning"))
-                .with_hint(format!("`prodigy repair {job} --dry-run` looks closer")))
-        }
+        Some(_) | None => Err(CliError::new(
+            Exit::Failure,
+            format!("the journal of job `{job}` has no beginning"),
+        )
+        .with_hint(format!("`prodigy repair {job} --dry-run` looks closer"))),
     }
 }
 

@@ -4,10 +4,12 @@
 
 mod completions;
 mod config;
+mod crash;
 mod doctor;
 mod events;
 mod fixture;
 mod init;
+mod interrupt;
 mod jobs;
 mod logs;
 mod process;
