@@ -7,9 +7,7 @@ use serde::Serialize;
 use super::End;
 use crate::{
     Timestamp,
-    event::{
-        CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus, is_top_level,
-    },
+    event::{CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus, is_top_level},
 };
 
 /// A job at a glance, folded from its journal in constant memory.
@@ -255,6 +253,7 @@ mod tests {
         job_resumed        interrupted             running                 4/8 5.007s
         worktree_merged    interrupted             running                 4/8 5.008s
         worktree_cleaned   interrupted             running                 4/8 5.009s
+        git_tampering      interrupted             running                 4/8 5.0095s
         job_completed      completed with failures completed with failures 4/8 5.01s
         ");
     }
@@ -300,7 +299,7 @@ mod tests {
             last_at: Some(
                 2026-08-24T10:15:07.003Z,
             ),
-            records: 25,
+            records: 26,
             steps_done: 4,
             steps_failed: 1,
             steps_total: 8,

@@ -65,9 +65,9 @@ impl Repo {
 
     /// Removes a job's worktree and, unless it is to be kept, its branch.
     ///
-    /// Commits are never dropped: the branch goes only if another branch, tag or
-    /// remote branch contains all of it. Files that were not committed do go. A
-    /// removal that was cut off is finished by the next one.
+    /// Commits are never dropped: the branch goes only if a tag, a remote branch or a
+    /// branch that is not of a job contains all of it. Files that were not committed do
+    /// go. A removal that was cut off is finished by the next one.
     pub fn remove_job_worktree(
         &self,
         path: &Path,
@@ -86,19 +86,9 @@ impl Repo {
         empty_trash(path.parent().unwrap_or(&path))
     }
 
-    /// Returns the branch or tag, not one of the same job, that contains all of a branch.
-    pub fn contained_in(&self, branch: &str) -> Result<Option<String>, Error> {
-        let Some(tip) = self.branch(branch)? else { return Ok(None) };
-        let own = format!("refs/heads/{}/", branch.rsplit_once('/').map_or(branch, |(job, _)| job));
-        let list = ["for-each-ref", "--format=%(refname)", "--contains", &tip];
-        let places = ["refs/heads/", "refs/tags/", "refs/remotes/"];
-        let text = self.call(&list).args(places).text()?;
-        Ok(text.lines().find(|name| !name.starts_with(&own)).map(ToOwned::to_owned))
-    }
-
     fn delete_branch_if_contained(&self, branch: &str) -> Result<(), Error> {
         let Some(tip) = self.branch(branch)? else { return Ok(()) };
-        if self.contained_in(branch)?.is_none() {
+        if self.unmerged(&[&tip])? > 0 {
             return Ok(());
         }
         let name = format!("refs/heads/{branch}");

@@ -64,7 +64,15 @@ impl Run {
             },
             |tree| (tree.path.clone().into(), tree.branch.clone()),
         );
+        let is_gone = !path.is_dir();
         let tree = self.parts.settings.repo.open_job_worktree(&path, &branch)?;
+        // A worktree that somebody deleted held more than the commits of its branch.
+        if is_gone
+            && let Some(snapshot) = self.job.last_snapshot()
+            && tree.head()? == snapshot.head
+        {
+            tree.restore(&snapshot)?;
+        }
         self.parts.tree = Some(tree.clone());
         Ok(tree)
     }
@@ -256,12 +264,7 @@ struct TopLevel {
 
 impl TopLevel {
     /// Runs the step and says how it ended.
-    async fn run(
-        self,
-        workplace: &Workplace,
-        look: Look,
-        mut scope: Scope,
-    ) -> Answer {
+    async fn run(self, workplace: &Workplace, look: Look, mut scope: Scope) -> Answer {
         let begun = Instant::now();
         let task = Task { step: &self.step, path: &self.path, top_level: true, deadline: None };
         let finished = step::run(workplace, task, &mut scope).await;
@@ -280,13 +283,7 @@ impl TopLevel {
     }
 
     /// Records what the step left behind, the worktree included.
-    async fn done(
-        self,
-        done: Done,
-        look: Look,
-        mut scope: Scope,
-        duration_ms: u64,
-    ) -> Answer {
+    async fn done(self, done: Done, look: Look, mut scope: Scope, duration_ms: u64) -> Answer {
         let seen = match look.after().await {
             Ok(seen) => seen,
             Err(failure) => {

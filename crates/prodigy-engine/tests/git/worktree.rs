@@ -132,11 +132,12 @@ fn a_removal_that_was_cut_off_is_finished_by_the_next_one() {
 }
 
 #[test]
-fn a_branch_of_the_same_job_does_not_count_as_merged() {
+fn a_branch_of_a_job_does_not_count_as_merged() {
     let world = world();
     let (repo, tree) = job_tree(&world);
     let tip = commit(&world, tree.path(), "a", "1");
     world.git(&["branch", "prodigy/j1/item-001", &tip]);
+    world.git(&["branch", "prodigy/j2/job", &tip]);
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
     assert_eq!(repo.branch(BRANCH).unwrap(), Some(tip));
 }

@@ -97,7 +97,7 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
             }
         }
     }
-    rows.sort_by(|a, b| a.summary.started_at.cmp(&b.summary.started_at));
+    rows.sort_by_key(|row| row.summary.started_at);
     for Row { job, damage, .. } in &rows {
         if let Some(error) = damage {
             out.note(format_args!("warning: {error}; see `prodigy repair {job} --dry-run`"));

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom},
     ops::ControlFlow,
-    path::PathBuf,
+    path::Path,
     time::Duration,
 };
 
@@ -301,7 +301,7 @@ impl LogView<'_> {
     }
 }
 
-fn unreadable(path: &PathBuf, error: std::io::Error) -> CliError {
+fn unreadable(path: &Path, error: std::io::Error) -> CliError {
     CliError::new(Exit::Failure, format!("cannot read `{}`", path.display()))
         .with_hint("`prodigy doctor` checks the home")
         .because(error)

@@ -12,7 +12,7 @@ use prodigy_core::{
 use prodigy_engine::run::{Confirm, MergeQuestion, Reporter};
 
 use super::{
-    lines::{Names, Weight, line},
+    lines::{StepNames, Weight, line},
     live::Live,
 };
 use crate::output::plain_text;
@@ -30,13 +30,13 @@ pub(crate) fn reporter(color: bool) -> Box<dyn Reporter> {
     if io::stderr().is_terminal() && !dumb && !set("CI") {
         Box::new(Live::new(color))
     } else {
-        Box::new(Plain { names: Names::default(), color, last: None, left_out: 0 })
+        Box::new(Plain { names: StepNames::default(), color, last: None, left_out: 0 })
     }
 }
 
 /// Shows a run in plain lines, at a bounded rate.
 struct Plain {
-    names: Names,
+    names: StepNames,
     color: bool,
     last: Option<Instant>,
     left_out: u32,

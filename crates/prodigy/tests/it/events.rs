@@ -69,6 +69,7 @@ fn every_kind_of_event_has_something_to_say() {
     10:15:07.000  job_resumed         prodigy 0.1.0
     10:15:07.001  worktree_merged     prodigy/workflow-20260824-101500-a1b2c3d4 into main  2 commits
     10:15:07.002  worktree_cleaned    /home/ann/.prodigy/worktrees/repo/workflow-20260824-101500-a1b2c3d4/main
+    10:15:07.002  git_tampering       core.hooksPath
     10:15:07.003  job_completed       2 commits  6s  with failures
     ");
 }
@@ -117,7 +118,7 @@ fn a_filter_that_makes_no_sense_is_refused() {
     ----- stderr -----
     error: there is no event type `step_startet`
 
-    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, checkpoint_created
+    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
     [exit 2]
     ");
     assert_snapshot!(events(&["--since", "yesterday"]), @"

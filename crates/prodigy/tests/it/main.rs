@@ -5,9 +5,11 @@
 mod completions;
 mod config;
 mod crash;
+mod doctor;
 mod events;
 mod fixture;
 mod init;
+mod interrupt;
 mod jobs;
 mod logs;
 mod process;
@@ -16,3 +18,4 @@ mod run;
 mod simulate_agent;
 mod stories;
 mod validate;
+mod worktree;

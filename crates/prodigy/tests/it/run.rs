@@ -68,7 +68,9 @@ fn the_checkout_is_not_touched_when_nobody_says_yes() {
 
 #[test]
 fn a_failing_step_without_a_handler_fails_the_run_and_resume_repeats_it() {
-    let world = world("- shell: echo one >> log\n- shell: 'echo oops >&2; test -e ../mended'\n- shell: git add log && git commit --quiet --message log\n");
+    let world = world(
+        "- shell: echo one >> log\n- shell: 'echo oops >&2; test -e ../mended'\n- shell: git add log && git commit --quiet --message log\n",
+    );
     assert_snapshot!(run(&world), @"
     ----- stderr -----
     · job job · workflow.yml · 3 steps
@@ -340,7 +342,9 @@ steps:
 
 #[test]
 fn limits_end_the_step() {
-    let world = world("- shell: sleep 60\n  timeout: 200ms\n  on_failure: true\n- shell: echo begun; sleep 60\n  idle_timeout: 300ms\n");
+    let world = world(
+        "- shell: sleep 60\n  timeout: 200ms\n  on_failure: true\n- shell: echo begun; sleep 60\n  idle_timeout: 300ms\n",
+    );
     assert_snapshot!(run(&world), @"
     ----- stderr -----
     · job job · workflow.yml · 2 steps
@@ -471,7 +475,9 @@ fn search(directory: &std::path::Path, found: &mut Vec<String>) {
 
 #[test]
 fn rounds_repeat_the_steps() {
-    let world = world("- shell: echo \"${item} ${index} ${total}\" >> rounds\n- shell: git add rounds && git commit --quiet --message r\n");
+    let world = world(
+        "- shell: echo \"${item} ${index} ${total}\" >> rounds\n- shell: git add rounds && git commit --quiet --message r\n",
+    );
     world.write("src/a.rs", "");
     world.write("src/b c.rs", "");
     world.commit_all("files");
@@ -517,7 +523,11 @@ merge:
     next: prodigy resume job
     [exit 1]
     "#);
-    world.write("workflow.yml", world.read("workflow.yml") + "  - shell: git -C \"$REPO\" merge --quiet ${merge.source_branch}\n");
+    world.write(
+        "workflow.yml",
+        world.read("workflow.yml")
+            + "  - shell: git -C \"$REPO\" merge --quiet ${merge.source_branch}\n",
+    );
     world.commit_all("merge");
     let repo = world.repo().display().to_string();
     let world = world.env("REPO", &repo);
@@ -661,7 +671,10 @@ fn what_cannot_be_honoured_is_refused() {
     hint: take `effects` out to run the workflow without it
     [exit 9]
     ");
-    world.write("workflow.yml", "mode: mapreduce\nmap: { input: items.json, agent_template: [{ shell: ls }] }\n");
+    world.write(
+        "workflow.yml",
+        "mode: mapreduce\nmap: { input: items.json, agent_template: [{ shell: ls }] }\n",
+    );
     assert_snapshot!(run(&world), @"
     ----- stderr -----
     error: this version runs sequential workflows only, and this file is a MapReduce workflow
@@ -780,7 +793,8 @@ steps:
     merge     plain git, asks first (`-y` says yes)
     cost      unknown
     ");
-    let json: serde_json::Value = serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
     assert_eq!(json["schema_version"], 1);
     assert_eq!(json["steps"][1]["text"], "/fix ${out}");
 }
