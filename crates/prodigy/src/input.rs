@@ -73,9 +73,10 @@ impl Error {
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let refused = |source: io::Error| {
         let path = path.to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound => Error::Missing { path },
-            _ => Error::Refused { path, source },
+        if source.kind() == io::ErrorKind::NotFound {
+            Error::Missing { path }
+        } else {
+            Error::Refused { path, source }
         }
     };
     let metadata = std::fs::metadata(path).map_err(refused)?;

@@ -10,12 +10,10 @@ use prodigy_core::{
     ids::hex,
     workflow::{self, Loaded, Rejected},
 };
-use prodigy_engine::store;
+use prodigy_engine::run::Texts;
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    commands::context, error::CliError, exit::Exit, input, output::Output, report::diagnostics,
-};
+use crate::{error::CliError, exit::Exit, input, output::Output, report::diagnostics};
 
 /// A workflow with the texts it was made of.
 #[derive(Clone)]
@@ -100,23 +98,16 @@ impl File {
     }
 
     /// Returns all texts the workflow was made of, as kept with a job.
-    pub(crate) fn bundle(&self) -> Vec<u8> {
+    pub(crate) fn texts(&self) -> Texts {
         let texts: Vec<_> = self
             .loaded
             .sources
             .iter()
             .map(|source| serde_json::json!({ "path": source.path, "text": source.text }))
             .collect();
-        serde_json::json!({ "version": 1, "directory": self.directory, "sources": texts })
-            .to_string()
-            .into_bytes()
-    }
-
-    /// Keeps the workflow with a job.
-    pub(crate) fn store(&self, state: &Path) -> Result<(), CliError> {
-        store::write_atomic(&state.join("workflow.yml"), self.text.as_bytes())
-            .and_then(|()| store::write_atomic(&state.join("sources.json"), &self.bundle()))
-            .map_err(context::store_error)
+        let sources =
+            serde_json::json!({ "version": 1, "directory": self.directory, "sources": texts });
+        Texts { sources: sources.to_string().into_bytes(), text: self.text.clone() }
     }
 }
 

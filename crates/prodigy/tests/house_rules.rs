@@ -72,6 +72,19 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the files that git keeps, or all of them where the sources came without git.
+fn kept_files() -> Vec<PathBuf> {
+    let list = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    match list {
+        Ok(list) if list.status.success() && !list.stdout.is_empty() => {
+            let names = String::from_utf8(list.stdout).unwrap();
+            let files = names.split_terminator('\0').map(|name| root().join(name));
+            files.filter(|path| path.is_file()).collect()
+        }
+        Ok(_) | Err(_) => files_below(&root()),
+    }
+}
+
 /// Returns a path as the rules show it.
 fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap().to_string_lossy().into_owned()
@@ -281,7 +294,7 @@ fn every_module_says_what_it_is_for() {
 #[test]
 fn no_file_knows_the_machine_it_was_written_on() {
     let mut places = Vec::new();
-    for path in files_below(&root()) {
+    for path in kept_files() {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         for (number, line) in text.lines().enumerate() {
             if names_a_machine(line) {
@@ -295,7 +308,7 @@ fn no_file_knows_the_machine_it_was_written_on() {
 #[test]
 fn every_command_that_is_named_exists() {
     let mut named: BTreeMap<String, String> = BTreeMap::new();
-    for path in files_below(&root()) {
+    for path in kept_files() {
         let is_text = path.extension().is_some_and(|end| end == "rs" || end == "md");
         if !is_text || path.ends_with("tests/house_rules.rs") {
             continue;

@@ -155,7 +155,7 @@ impl Decision {
 
 /// What `decide` has to know besides the journal.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct Surroundings {
     /// The names of the steps of one round, for the records.
     pub step_names: Vec<String>,
     /// How long the job ran so far, pauses not counted.
@@ -169,9 +169,9 @@ pub struct Settings {
 /// The job is not changed. The caller appends the events to the journal, applies
 /// them with [`Job::apply`], and only then carries out the actions; a crash in
 /// between leaves a journal that says what was about to happen.
-pub fn decide(job: &Job, input: Input, settings: &Settings) -> Decision {
+pub fn decide(job: &Job, input: Input, surroundings: &Surroundings) -> Decision {
     match input {
-        Input::Tick => go_on(job, settings),
+        Input::Tick => go_on(job, surroundings),
         Input::TreeReady { path, branch, commit } => {
             Decision::note(vec![Event::WorktreeCreated { path, branch, commit }])
         }
@@ -224,7 +224,7 @@ pub fn decide(job: &Job, input: Input, settings: &Settings) -> Decision {
 /// ```text
 /// worktree ─▶ steps phase ─▶ step … step ─▶ merge phase ─▶ tidy up ─▶ completed
 /// ```
-fn go_on(job: &Job, settings: &Settings) -> Decision {
+fn go_on(job: &Job, surroundings: &Surroundings) -> Decision {
     if job.tree.is_none() {
         return Decision { actions: vec![Action::CreateTree], ..Decision::default() };
     }
@@ -235,7 +235,7 @@ fn go_on(job: &Job, settings: &Settings) -> Decision {
         let Some((round, index)) = job.position() else {
             return Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Steps }]);
         };
-        return start_step(job, settings, round, index);
+        return start_step(job, surroundings, round, index);
     }
     if !job.phases_done.contains(&PhaseName::Merge) {
         let mut decision = Decision { actions: vec![Action::Merge], ..Decision::default() };
@@ -252,15 +252,15 @@ fn go_on(job: &Job, settings: &Settings) -> Decision {
     } else {
         CompletedStatus::CompletedWithFailures
     };
-    let (duration_ms, commits) = (settings.elapsed_ms, settings.commits);
+    let (duration_ms, commits) = (surroundings.elapsed_ms, surroundings.commits);
     Decision::finish(vec![Event::JobCompleted { status, duration_ms, commits }], Ending::Completed)
 }
 
 /// Starts a top-level step; one that was cut off starts again where it first started.
-fn start_step(job: &Job, settings: &Settings, round: u32, index: u32) -> Decision {
+fn start_step(job: &Job, surroundings: &Surroundings, round: u32, index: u32) -> Decision {
     let rounds = job.started.as_ref().map_or(1, |started| started.rounds);
     let path = top_level_path(round, index, rounds);
-    let name = usize::try_from(index).ok().and_then(|index| settings.step_names.get(index));
+    let name = usize::try_from(index).ok().and_then(|index| surroundings.step_names.get(index));
     let mut actions = Vec::new();
     if job.running.is_some() {
         // The step was cut off: what it did to the worktree is taken back first.
@@ -286,8 +286,8 @@ mod tests {
         job::End,
     };
 
-    fn settings() -> Settings {
-        Settings {
+    fn surroundings() -> Surroundings {
+        Surroundings {
             step_names: vec!["one".into(), "two".into(), "three".into()],
             elapsed_ms: 7,
             commits: 1,
@@ -333,7 +333,7 @@ mod tests {
         }
 
         fn tell(&mut self, input: Input) -> Decision {
-            let decision = decide(&self.job, input, &settings());
+            let decision = decide(&self.job, input, &surroundings());
             for event in decision.events.clone() {
                 self.write(event);
             }

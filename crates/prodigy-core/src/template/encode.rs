@@ -141,7 +141,7 @@ impl Tracker {
     }
 }
 
-const AFTER_BACKSLASH: &str = "a value cannot stand right after a `\\`";
+pub(super) const AFTER_BACKSLASH: &str = "a value cannot stand right after a `\\`";
 const IN_BLOCK: &str = "a value cannot stand in a `|` or `>` block, where its line breaks and \
                         spaces would change the document";
 const IN_PLAIN: &str = "a value cannot be a part of a text without quotes";
@@ -236,11 +236,11 @@ impl YamlTracker {
                 _ if c.is_whitespace() && self.before == ':' => YamlMode::Outside,
                 _ => YamlMode::Plain,
             },
-            YamlMode::Outside => self.from_outside(c, after_blank),
+            YamlMode::Outside => self.after_outside(c, after_blank),
         }
     }
 
-    fn from_outside(&mut self, c: char, after_blank: bool) -> YamlMode {
+    fn after_outside(&mut self, c: char, after_blank: bool) -> YamlMode {
         match c {
             '"' => YamlMode::Double { escaped: false },
             '\'' => YamlMode::Single,

@@ -64,13 +64,11 @@ impl Filter {
 
     /// Returns what to do about a name that is no filter.
     pub(super) fn advice(name: &str) -> String {
-        match nearest(name, ALL.iter().map(|(known, _)| *known)) {
-            Some(known) => format!("did you mean `{known}`?"),
-            None => {
-                let names: Vec<String> =
-                    ALL.iter().map(|(known, _)| format!("`{known}`")).collect();
-                format!("the filters are {}", names.join(", "))
-            }
+        if let Some(known) = nearest(name, ALL.iter().map(|(known, _)| *known)) {
+            format!("did you mean `{known}`?")
+        } else {
+            let names: Vec<String> = ALL.iter().map(|(known, _)| format!("`{known}`")).collect();
+            format!("the filters are {}", names.join(", "))
         }
     }
 

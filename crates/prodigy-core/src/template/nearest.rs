@@ -7,7 +7,7 @@ pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let limit = word.chars().count() / 3;
     candidates
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))
@@ -62,5 +62,6 @@ mod tests {
     fn a_different_word_is_not_guessed_at() {
         assert_eq!(nearest("HOME", ["item", "steps", "map"]), None);
         assert_eq!(nearest("", ["item"]), None);
+        assert_eq!(nearest("a", ["n", "b"]), None);
     }
 }

@@ -97,12 +97,11 @@ pub(super) fn owner(source: &str, start: usize, names: &Names) -> Owner {
                 format!("write `$${{!{root}}}` for the shell's own")
             }),
         }),
-        Some(_) => Owner::Shell,
         None if known => Owner::Template,
         None if after == Some('.') && !root.is_empty() => {
             Owner::Nobody(unknown_root(root, range, names))
         }
-        None => Owner::Shell,
+        Some(_) | None => Owner::Shell,
     }
 }
 

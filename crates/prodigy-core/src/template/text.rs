@@ -2,7 +2,7 @@
 
 use super::{
     Names, RenderError, Sink,
-    encode::{Encoding, Tracker},
+    encode::{AFTER_BACKSLASH, Encoding, Tracker},
     filter::stays_inside,
     reference::{self, Host, Reference},
     resolve::{refusal, resolve},
@@ -127,11 +127,13 @@ impl Text {
 
 fn misplaced(reference: &Reference, problem: &str) -> Fault {
     let spelled = reference.spelled();
-    Fault {
-        range: reference.range(),
-        message: format!("`${{{spelled}}}`: {problem}"),
-        help: Some(format!("write it in double quotes, e.g. `\"… ${{{spelled}}} …\"`")),
-    }
+    let help = if problem == AFTER_BACKSLASH {
+        "take the `\\` away, or write `\\\\` for a literal one".to_owned()
+    } else {
+        format!("write it in double quotes, e.g. `\"… ${{{spelled}}} …\"`")
+    };
+    let message = format!("`${{{spelled}}}`: {problem}");
+    Fault { range: reference.range(), message, help: Some(help) }
 }
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
                 "d": ["a b", "c"], "src/lib.rs": null,
             })
         );
-        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @r#"${n} -> `${n}`: a value cannot stand right after a `\` (write it in double quotes, e.g. `"… ${n} …"`)"#);
+        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @r"${n} -> `${n}`: a value cannot stand right after a `\` (take the `\` away, or write `\\` for a literal one)");
     }
 
     #[test]
@@ -295,7 +297,8 @@ mod tests {
         ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         ${n} -> `${n}`: a value cannot stand in a `|` or `>` block, where its line breaks and spaces would change the document (write it in double quotes, e.g. `"… ${n} …"`)
-        ${n} -> `${n}`: a value cannot stand right after a `\` (write it in double quotes, e.g. `"… ${n} …"`)
+        ${n} -> `${n}`: a value cannot stand right after a `\` (take the `\` away, or write `\\` for a literal one)
+        ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         "#
         );
     }
@@ -313,6 +316,16 @@ mod tests {
         assert_eq!(text.source(), source);
     }
 
+    /// Returns the texts of a YAML document, as a real parser sees them.
+    fn scalars(document: &str) -> Vec<String> {
+        saphyr_parser::Parser::new_from_str(document)
+            .filter_map(|event| match event.unwrap().0 {
+                saphyr_parser::Event::Scalar(text, ..) => Some(text.into_owned()),
+                _ => None,
+            })
+            .collect()
+    }
+
     proptest::proptest! {
         #[test]
         fn reading_any_text_never_panics(source in ".{0,80}", sink in 0..4_usize) {
@@ -320,6 +333,22 @@ mod tests {
             Text::parse(&source, &names(), sink).ok();
             let noisy = format!("${{item{source}}}${{{source}${{n:-{source}");
             Text::parse(&noisy, &names(), sink).ok();
+        }
+
+        #[test]
+        fn any_value_survives_every_place_of_a_yaml_document(value in "[^\\x00]*|\\PC*|[:#'\"\\[{},&*!|>%@` \\n-]*") {
+            let mut vars = Vars::default();
+            vars.set("n", value.clone());
+            let source = "# ${n}\na: ${n}\n${n}: \"x ${n}\"\nb: [${n}, {c: ${n}}] # ${n}\nd:\n- ${n}\n- e: ${n}\n";
+            let text = Text::parse(source, &names(), Sink::Yaml).unwrap().render(&vars).unwrap();
+            let quoted = format!("x {value}");
+            let v = value.as_str();
+            let wanted = ["a", v, v, &quoted, "b", v, "c", v, "d", v, "e", v].map(str::to_owned);
+            proptest::prop_assert_eq!(scalars(&text), wanted.to_vec());
+            let single = Text::parse("a: 'x ${n}'", &names(), Sink::Yaml).unwrap();
+            if let Ok(text) = single.render(&vars) {
+                proptest::prop_assert_eq!(scalars(&text), vec!["a".to_owned(), quoted]);
+            }
         }
 
         #[test]

@@ -140,7 +140,7 @@ pub struct Step {
     /// What progress shows; without it, the action.
     pub name: Option<String>,
     /// What it does.
-    pub action: Action,
+    pub action: StepAction,
     /// Skipped unless true.
     pub when: Option<Expr>,
     /// The longest it may take.
@@ -162,9 +162,9 @@ pub struct Step {
     /// What to do when it fails.
     pub on_failure: Option<OnFailure>,
     /// What to do when it succeeds: one step, or two if `shell` and `claude` stood together.
-    pub on_success: Vec<Step>,
+    pub on_success: Vec<Self>,
     /// What to do for an exit code, before `on_failure` is considered.
-    pub on_exit_code: BTreeMap<i32, Vec<Step>>,
+    pub on_exit_code: BTreeMap<i32, Vec<Self>>,
     /// How the step alone is tried again.
     pub retry: Option<Retry>,
     /// A failure is recorded and the next step runs.
@@ -175,7 +175,7 @@ pub struct Step {
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum StepAction {
     /// Run a shell command.
     Shell {
         /// The command.

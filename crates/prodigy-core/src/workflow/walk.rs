@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Action, Body, Step, Workflow};
+use super::{Body, Step, StepAction, Workflow};
 
 impl Workflow {
     /// Calls `visit` for every step, at any depth, in the order of the phases.
@@ -32,10 +32,10 @@ impl Workflow {
     pub fn agents_needed(&self) -> BTreeMap<&str, &Step> {
         let mut needed = BTreeMap::new();
         self.each_step(&mut |step| match &step.action {
-            Action::Agent { agent, .. } => {
+            StepAction::Agent { agent, .. } => {
                 needed.entry(agent.as_str()).or_insert(step);
             }
-            Action::Shell { .. } | Action::WriteFile { .. } | Action::Foreach(_) => {}
+            StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => {}
         });
         needed
     }
@@ -45,8 +45,8 @@ fn each<'w>(steps: &'w [Step], visit: &mut dyn FnMut(&'w Step)) {
     for step in steps {
         visit(step);
         match &step.action {
-            Action::Foreach(inner) => each(&inner.steps, visit),
-            Action::Shell { .. } | Action::Agent { .. } | Action::WriteFile { .. } => {}
+            StepAction::Foreach(inner) => each(&inner.steps, visit),
+            StepAction::Shell { .. } | StepAction::Agent { .. } | StepAction::WriteFile { .. } => {}
         }
         if let Some(validate) = &step.validate {
             each(&validate.steps, visit);

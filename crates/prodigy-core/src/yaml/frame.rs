@@ -1,5 +1,7 @@
 //! Lists and mappings that are being read.
 
+use std::collections::HashMap;
+
 use super::{Key, Node};
 use crate::diagnostic::Span;
 
@@ -57,6 +59,61 @@ impl Frame {
         match &mut self.collection {
             Collection::Table { key, .. } if key.is_none() => Some(key),
             Collection::Table { .. } | Collection::List(_) => None,
+        }
+    }
+}
+
+/// Returns each key that was there before, with the first one of its name.
+///
+/// Keys that are mistakes by themselves are not looked at.
+pub(super) fn duplicates(entries: &[(Key, Node)]) -> Vec<(&Key, &Key)> {
+    let keys = entries.iter().map(|(key, _)| key);
+    let keys = keys.filter(|key| !key.text.is_empty() && key.text != "<<");
+    let mut seen: Vec<&Key> = Vec::new();
+    let mut index: HashMap<&str, &Key> = HashMap::new();
+    let mut found = Vec::new();
+    for key in keys {
+        // Most mappings are small; a hash table costs more than a look at a few keys.
+        let before = if seen.len() < 16 {
+            seen.iter().copied().find(|before| before.text == key.text)
+        } else {
+            if index.is_empty() {
+                index.extend(seen.iter().map(|key| (key.text.as_str(), *key)));
+            }
+            index.get(key.text.as_str()).copied()
+        };
+        match before {
+            Some(before) => found.push((before, key)),
+            None if index.is_empty() => seen.push(key),
+            None => {
+                index.insert(&key.text, key);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::Yaml;
+
+    #[test]
+    fn a_key_is_found_again_in_small_and_large_mappings() {
+        for size in [1, 15, 16, 17, 100] {
+            let key = |start: u32, number: u32| {
+                let span = Span { file: 0, start, end: start };
+                (Key { span, text: format!("k{number}") }, Node::new(span, Yaml::Null))
+            };
+            let mut entries: Vec<_> = (0..size).map(|number| key(number, number)).collect();
+            assert_eq!(duplicates(&entries), []);
+            entries.push(key(1000, 0));
+            entries.push(key(1001, size - 1));
+            let starts: Vec<_> = duplicates(&entries)
+                .iter()
+                .map(|(before, key)| (before.span.start, key.span.start))
+                .collect();
+            assert_eq!(starts, [(0, 1000), (size - 1, 1001)], "{size} keys");
         }
     }
 }

@@ -6,7 +6,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{
     Key, Node, Yaml,
-    frame::{Anchor, Collection, Frame},
+    frame::{self, Anchor, Collection, Frame},
     offsets::Offsets,
     place::{block_header, dash_before, skip_properties},
     scalar::{self, ScalarTag},
@@ -316,27 +316,12 @@ impl Builder<'_> {
     }
 
     fn report_duplicates(&mut self, entries: &[(Key, Node)]) {
-        let mut first: HashMap<&str, Span> = HashMap::with_capacity(entries.len());
-        for (key, _) in entries {
-            if key.text.is_empty() || key.text == "<<" {
-                continue;
-            }
-            match first.get(key.text.as_str()) {
-                None => {
-                    first.insert(&key.text, key.span);
-                }
-                Some(before) => {
-                    if self.diagnostics.len() < MAX_DIAGNOSTICS {
-                        let (line, again) = (self.line(*before), self.line(key.span));
-                        self.report(Diagnostic::error(
-                            key.span,
-                            format!(
-                                "key `{}` is given twice, in lines {line} and {again}",
-                                key.text
-                            ),
-                        ));
-                    }
-                }
+        for (before, key) in frame::duplicates(entries) {
+            if self.diagnostics.len() < MAX_DIAGNOSTICS {
+                let (line, again) = (self.line(before.span), self.line(key.span));
+                let message =
+                    format!("key `{}` is given twice, in lines {line} and {again}", key.text);
+                self.report(Diagnostic::error(key.span, message));
             }
         }
     }

@@ -2,13 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use prodigy_core::template::Script;
+
 use super::{
     contexts::{CONTEXTS, Context},
     probe::{Folder, SHELLS, Shell, accepted, records, vars},
-    values::{hostile, impossible},
+    values::{hostile, impossible, long},
 };
 
 const WORKERS: usize = 4;
+
+/// One value in this many meets the templates that start other programs.
+const SAMPLE: usize = 4;
+
+/// Whether nothing is to be left out.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("PRODIGY_FULL").is_some()
+}
 
 /// Runs jobs on a few threads; the first failure stops the test.
 fn in_parallel<T: Sync>(jobs: &[T], run: impl Fn(&T) + Sync) {
@@ -24,12 +34,31 @@ fn in_parallel<T: Sync>(jobs: &[T], run: impl Fn(&T) + Sync) {
     });
 }
 
-/// Runs templates one after the other in one shell and checks what each received.
-fn check(folder: &Folder, shell: Shell, contexts: &[Context], value: &str) {
-    let source: Vec<&str> = contexts.iter().map(|context| context.template).collect();
-    let script = accepted(&format!("{}\n", source.join("\n")), shell.dialect());
+/// Templates that run one after the other in one shell.
+struct Batch {
+    shell: Shell,
+    contexts: Vec<Context>,
+    script: Script,
+}
+
+impl Batch {
+    fn new(shell: Shell, contexts: Vec<Context>) -> Self {
+        let source: Vec<&str> = contexts.iter().map(|context| context.template).collect();
+        let script = accepted(&format!("{}\n", source.join("\n")), shell.dialect());
+        Self { shell, contexts, script }
+    }
+
+    /// Takes all the templates of a shell that fit.
+    fn select(shell: Shell, fits: impl Fn(&Context) -> bool) -> Self {
+        Self::new(shell, contexts(shell).into_iter().filter(fits).collect())
+    }
+}
+
+/// Runs a batch with a value and checks what each template received.
+fn check(folder: &Folder, batch: &Batch, value: &str) {
+    let Batch { shell, contexts, script } = batch;
     let bound = script.bind(&vars(value)).unwrap();
-    let seen = records(&folder.run(shell, &bound, value));
+    let seen = records(&folder.run(*shell, &bound, value));
     let wanted: Vec<_> = contexts.iter().map(|context| context.expected(value)).collect();
     for (number, context) in contexts.iter().enumerate() {
         assert_eq!(
@@ -40,7 +69,7 @@ fn check(folder: &Folder, shell: Shell, contexts: &[Context], value: &str) {
         );
     }
     assert_eq!(seen, wanted, "{shell:?} with {value:?}");
-    assert!(!folder.has_canary(), "{shell:?} ran {value:?} in one of {source:#?}");
+    assert!(!folder.has_canary(), "{shell:?} ran {value:?} in one of {contexts:#?}");
 }
 
 fn lossy(arguments: &[Vec<u8>]) -> Vec<String> {
@@ -56,28 +85,40 @@ fn no_hostile_value_is_run_split_or_altered_anywhere() {
     let folder = Folder::new("together");
     let values = hostile();
     assert!(values.len() >= 300 && CONTEXTS.len() >= 25);
-    let jobs: Vec<(Shell, &String)> =
-        SHELLS.iter().flat_map(|shell| values.iter().map(|value| (*shell, value))).collect();
-    in_parallel(&jobs, |(shell, value)| check(&folder, *shell, &contexts(*shell), value));
+    let long = long();
+    let light = SHELLS.map(|shell| Batch::select(shell, |context| !context.starts_programs()));
+    let heavy = SHELLS.map(|shell| Batch::select(shell, Context::starts_programs));
+    let quick = SHELLS.map(|shell| Batch::select(shell, |context| !context.matches_slowly));
+    let mut jobs: Vec<(&Batch, &String)> = Vec::new();
+    for (number, ((light, heavy), quick)) in light.iter().zip(&heavy).zip(&quick).enumerate() {
+        jobs.extend(values.iter().map(|value| (light, value)));
+        let is_chosen = |at: &usize| is_full() || at % SAMPLE == number;
+        jobs.extend(
+            values.iter().enumerate().filter(|(at, _)| is_chosen(at)).map(|(_, v)| (heavy, v)),
+        );
+        jobs.extend(long.iter().map(|value| (quick, value)));
+    }
+    in_parallel(&jobs, |(batch, value)| check(&folder, batch, value));
 }
 
 #[test]
 fn a_template_on_its_own_behaves_the_same() {
     let folder = Folder::new("alone");
     let values = hostile();
-    let is_full = std::env::var_os("PRODIGY_FULL").is_some();
+    let single = |shell: Shell| {
+        contexts(shell).into_iter().map(move |context| Batch::new(shell, vec![context]))
+    };
+    let batches: Vec<Batch> = SHELLS.into_iter().flat_map(single).collect();
     let mut jobs = Vec::new();
-    for shell in SHELLS {
-        for (number, context) in contexts(shell).into_iter().enumerate() {
-            for (at, value) in values.iter().enumerate() {
-                // A sample that meets every template and every value.
-                if is_full || at % 61 == number % 61 {
-                    jobs.push((shell, context, value));
-                }
+    for (number, batch) in batches.iter().enumerate() {
+        for (at, value) in values.iter().enumerate() {
+            // A sample that meets every template and every value.
+            if is_full() || at % 61 == number % 61 {
+                jobs.push((batch, value));
             }
         }
     }
-    in_parallel(&jobs, |(shell, context, value)| check(&folder, *shell, &[*context], value));
+    in_parallel(&jobs, |(batch, value)| check(&folder, batch, value));
 }
 
 #[test]

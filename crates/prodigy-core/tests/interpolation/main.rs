@@ -1,8 +1,8 @@
 //! Proof that no value of a template is ever run, split or altered by a shell.
 //!
-//! Everything here runs real shells. Set `PRODIGY_FULL=1` to run every template
-//! with every value in a process of its own; without it the templates share one
-//! process per value, and single processes are a sample.
+//! Everything here runs real shells. By default the templates share one process
+//! per value, and what costs most is a sample; `PRODIGY_FULL=1` leaves nothing
+//! out and also runs every template with every value in a process of its own.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -271,11 +271,19 @@ pub(crate) fn hostile() -> Vec<String> {
     }
     values.extend(COMMANDS.iter().map(|command| (*command).to_owned()));
     values.push((1_u8..=127).map(char::from).collect());
-    values.push("$(touch canary)".repeat(500));
-    values.push("'\"`$\\".repeat(2000));
-    values.push("a ".repeat(20_000));
-    values.push("\n".repeat(3000));
+    values.push("'\"`$\\".repeat(100));
     values
+}
+
+/// Returns values near the limit, which shells match against patterns slowly.
+pub(crate) fn long() -> Vec<String> {
+    vec![
+        "$(touch canary)".repeat(500),
+        "'\"`$\\".repeat(2000),
+        "a ".repeat(20_000),
+        "\n".repeat(3000),
+        "x".repeat(96 * 1024),
+    ]
 }
 
 /// Returns the values that no environment variable can hold.

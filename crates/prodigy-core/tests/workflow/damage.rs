@@ -40,7 +40,7 @@ fn apply(text: &str, damages: &[(usize, Damage)]) -> String {
             Damage::Remove => drop(lines.remove(place)),
             Damage::Repeat => lines.insert(place, line),
             Damage::Indent(depth) => {
-                lines[place] = format!("{}{}", " ".repeat(*depth), line.trim())
+                lines[place] = format!("{}{}", " ".repeat(*depth), line.trim());
             }
             Damage::Cut(length) => lines[place] = line.chars().take(*length).collect(),
             Damage::Replace(text) => lines[place].clone_from(text),

@@ -4,7 +4,7 @@ use crate::support::{errors, steps};
 
 #[test]
 fn on_failure_has_five_shapes() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - {shell: a, on_failure: true}
 - {shell: b, on_failure: false}
 - {shell: c, on_failure: npm cache clean}
@@ -21,7 +21,7 @@ fn on_failure_has_five_shapes() {
       - shell: rollback
         continue_on_error: true
       - claude: /analyze ${error.message}
-"#), @r#"
+"), @r#"
     shell: a
       on_failure: Recovery, 1 attempts
     shell: b
@@ -51,11 +51,11 @@ fn on_failure_has_five_shapes() {
 
 #[test]
 fn settings_beside_on_failure_are_settings_of_the_handler() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - {shell: a, on_failure: {claude: /fix}, max_attempts: 3, fail_workflow: true}
 - {shell: b, on_failure: /fix, max_retries: 2}
 - {shell: c, on_failure: true, max_attempts: 4}
-"#), @"
+"), @"
     shell: a
       on_failure: Recovery, 3 attempts, fail_workflow
         claude: /fix
@@ -69,14 +69,14 @@ fn settings_beside_on_failure_are_settings_of_the_handler() {
 
 #[test]
 fn a_setting_in_both_places_is_an_error() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - shell: a
   on_failure: {claude: /fix, max_attempts: 2, fail_workflow: false}
   max_attempts: 3
   fail_workflow: true
 - shell: b
   on_failure: {claude: /fix, max_retries: 2, max_attempts: 2}
-"#), @"
+"), @"
     main.yml:4:3: error: `max_attempts` stands here and in `on_failure`
         keep the one in `on_failure`
     main.yml:5:3: error: `fail_workflow` stands here and in `on_failure`
@@ -88,7 +88,7 @@ fn a_setting_in_both_places_is_an_error() {
 
 #[test]
 fn contradictions_in_a_handler_are_errors() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - shell: a
   on_failure: {shell: x, commands: [y]}
 - shell: b
@@ -97,7 +97,7 @@ fn contradictions_in_a_handler_are_errors() {
   on_failure: {shell: x, strategy: clean}
 - shell: d
   on_failure: 7
-"#), @"
+"), @"
     main.yml:3:26: error: `on_failure` has one way to name commands, found `shell` and `commands`
     main.yml:3:37: error: each element of `commands` must be a mapping, found `y`
         write `shell: …` or `claude: …`
@@ -110,7 +110,7 @@ fn contradictions_in_a_handler_are_errors() {
 
 #[test]
 fn on_success_is_a_full_step_or_two() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - shell: deploy
   on_success:
     shell: notify ${shell.output}
@@ -122,7 +122,7 @@ fn on_success_is_a_full_step_or_two() {
     capture: metrics
     working_dir: dist
     on_failure: true
-"#), @"
+"), @"
     shell: deploy
       on_success:
         shell: notify ${shell.output}
@@ -140,10 +140,10 @@ fn on_success_is_a_full_step_or_two() {
 
 #[test]
 fn two_actions_share_only_what_can_hold_for_both() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - shell: deploy
   on_success: {shell: a, claude: /b, capture: x, id: y}
-"#), @"
+"), @"
     main.yml:3:38: error: `capture` cannot belong to both `shell` and `claude`
         write two commands
     main.yml:3:50: error: `id` cannot belong to both `shell` and `claude`

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use prodigy_core::workflow::{MapInput, MapReduce, WorktreeConfig};
+use prodigy_core::{
+    expr::{Expr, SortBy},
+    workflow::{MapInput, MapReduce, WorktreeConfig},
+};
 
 use crate::support::{errors, mapreduce, outline, warnings};
 
@@ -70,10 +73,10 @@ map:
     let texts = [
         Some(input.source()),
         map.json_path.as_deref(),
-        map.filter.as_ref().map(|filter| filter.source()),
-        map.sort_by.as_ref().map(|sort_by| sort_by.source()),
-        map.distinct.as_ref().map(|distinct| distinct.source()),
-        map.item_key.as_ref().map(|item_key| item_key.source()),
+        map.filter.as_ref().map(Expr::source),
+        map.sort_by.as_ref().map(SortBy::source),
+        map.distinct.as_ref().map(Expr::source),
+        map.item_key.as_ref().map(Expr::source),
     ];
     writeln!(text, "{texts:?}").unwrap();
     writeln!(
@@ -319,7 +322,7 @@ fn error_collections_have_many_shapes() {
 
 #[test]
 fn wrong_policies_are_errors() {
-    insta::assert_snapshot!(errors(&with(r#"
+    insta::assert_snapshot!(errors(&with("
 error_policy:
   max_failures: 5
   on_item_failure: custom:tdiy
@@ -330,7 +333,7 @@ error_policy:
   circuit_breaker: {timeout: soon, failure_threshold: 0}
 max_failures: 3
 error_collection: batched:0
-"#)), @"
+")), @"
     main.yml:6:20: error: there is no handler `tdiy` in `error_policy.handlers`
         did you mean `tidy`?
     main.yml:8:22: error: `failure_threshold` must be a number from 0 to 1, found `20`

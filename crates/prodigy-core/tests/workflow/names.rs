@@ -24,7 +24,7 @@ merge:
 
 #[test]
 fn a_name_is_known_only_where_it_exists() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 mode: mapreduce
 setup:
   - claude: one ${item} ${map.total}
@@ -39,7 +39,7 @@ reduce:
   - {shell: b, capture: ours}
 merge:
   - claude: five ${ours} ${map.total} ${mine}
-"#), @"
+"), @"
     main.yml:4:17: error: unknown variable `item`
         write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
     main.yml:4:25: error: unknown variable `map`
@@ -72,7 +72,7 @@ fn a_shell_keeps_the_names_that_are_its_own() {
 
 #[test]
 fn fields_that_do_not_exist_are_errors() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 parameters: {who: {type: string}}
 steps:
   - {id: build, shell: a}
@@ -80,7 +80,7 @@ steps:
   - shell: echo ${params.woh} ${workflow.nam}
     when: ${steps.other.status} == 'x' && params.whom == 'y'
   - claude: ${workflow.started:-unknown} ${steps.gone.output:-none}
-"#), @"
+"), @"
     main.yml:5:13: error: no step has the id `biuld`
         did you mean `build`?
     main.yml:5:35: error: a step has no `outptu`
@@ -116,11 +116,11 @@ fn undeclared_parameters_are_known_to_nobody_without_declarations() {
 
 #[test]
 fn a_captured_name_may_not_hide_a_namespace() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - {shell: a, capture: item}
 - {shell: b, capture: {steps: {}}}
 - {shell: c, on_failure: {shell: d, capture: {error: x}}}
-"#), @"
+"), @"
     main.yml:2:23: error: the variable `item` would hide `${item}`
         choose another name
     main.yml:3:24: error: the variable `steps` would hide `${steps}`
@@ -132,11 +132,11 @@ fn a_captured_name_may_not_hide_a_namespace() {
 
 #[test]
 fn an_id_is_used_once() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - {id: a, shell: a}
 - foreach: {input: [x], do: [{id: a, shell: b}]}
 - {id: b, shell: c, on_failure: [{id: b, shell: d}]}
-"#), @"
+"), @"
     main.yml:3:35: error: there is another step with the id `a`
     main.yml:4:39: error: there is another step with the id `b`
     ");

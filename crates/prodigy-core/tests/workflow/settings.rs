@@ -63,7 +63,7 @@ steps: [{shell: a}]
 #[test]
 fn parameters_have_types() {
     let workflow = workflow(
-        r#"
+        "
 parameters:
   a: {}
   b: {type: number, default: 3, enum: [1, 2, 3], description: How many}
@@ -71,7 +71,7 @@ parameters:
   d: {default: [x]}
   e: {type: object, default: {k: v}}
 steps: [{shell: a}]
-"#,
+",
     );
     let mut text = String::new();
     for parameter in &workflow.parameters {
@@ -88,7 +88,7 @@ steps: [{shell: a}]
 
 #[test]
 fn a_parameter_must_agree_with_itself() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 parameters:
   a: {type: number, default: three}
   b: {type: string, enum: [x, y], default: z}
@@ -97,7 +97,7 @@ parameters:
   not-good: {type: string}
   e: {type: strng}
 steps: [{shell: a}]
-"#), @"
+"), @"
     main.yml:3:30: error: `a` is of the type `number`, and this is text
     main.yml:4:44: error: the value of `b` is not one of its `enum`
     main.yml:5:31: error: `c` is of the type `string`, and this is a number

@@ -82,7 +82,7 @@ fn modifiers_are_read_and_defaults_are_filled_in() {
 
 #[test]
 fn captures_have_two_shapes_and_an_old_one() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - {shell: a, capture: one}
 - {shell: b, capture: two, capture_format: json}
 - shell: c
@@ -92,7 +92,7 @@ fn captures_have_two_shapes_and_an_old_one() {
 - {shell: d, capture_output: true}
 - {shell: e, capture_output: five, capture_format: number}
 - {shell: f, capture_output: false}
-"#), @"
+"), @"
     shell: a
       capture: one String Stdout
     shell: b
@@ -109,14 +109,14 @@ fn captures_have_two_shapes_and_an_old_one() {
 
 #[test]
 fn a_retry_takes_a_name_or_a_full_backoff() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - {shell: a, retry: {}}
 - {shell: b, retry: {attempts: 5, backoff: fixed, initial_delay: 2s, max_delay: 1m, jitter: true}}
 - {shell: c, retry: {backoff: linear}}
 - {shell: d, retry: {backoff: {type: linear, initial: 1s, increment: 500ms}}}
 - {shell: e, retry: {backoff: {type: exponential, initial: 3s}}}
 - {shell: f, retry: {backoff: {type: fibonacci}, retry_on: [timeout, agent_crashed]}}
-"#), @"
+"), @"
     shell: a
       retry: Retry { attempts: 3, backoff: Exponential { initial: 1s, multiplier: 2.0 }, max_delay: None, jitter: false, retry_on: [] }
     shell: b
@@ -134,7 +134,7 @@ fn a_retry_takes_a_name_or_a_full_backoff() {
 
 #[test]
 fn a_judge_has_defaults() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - claude: /implement
   validate:
     claude: /judge
@@ -153,7 +153,7 @@ fn a_judge_has_defaults() {
       fail_workflow: false
 - claude: /implement
   validate: {shell: judge}
-"#), @r#"
+"), @r#"
     claude: /implement
       validate: 100% Some("result.json"), 2 attempts, fail_workflow true
         claude: /judge
@@ -173,12 +173,12 @@ fn a_judge_has_defaults() {
 
 #[test]
 fn a_step_can_react_to_exit_codes() {
-    insta::assert_snapshot!(steps(r#"
+    insta::assert_snapshot!(steps("
 - shell: test
   on_exit_code:
     2: {shell: repair}
     101: {shell: a, claude: /b, timeout: 5}
-"#), @"
+"), @"
     shell: test
       on_exit_code 2:
         shell: repair
@@ -192,7 +192,7 @@ fn a_step_can_react_to_exit_codes() {
 
 #[test]
 fn what_has_no_effect_is_an_error() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - claude: /a
   shell_program: bash
 - claude: /b
@@ -210,7 +210,7 @@ fn what_has_no_effect_is_an_error() {
   model: opus
 - shell: h
   retry: {backoff: {type: fixed, delay: 1s}, initial_delay: 1s}
-"#), @"
+"), @"
     main.yml:3:3: error: `shell_program` has no effect without `shell` in a step
     main.yml:5:3: error: `allow_raw` has no effect without `shell` in a step
     main.yml:7:3: error: `capture_format` has no effect without `capture` or `capture_output` in a step
@@ -275,10 +275,10 @@ fn wrong_values_are_errors_at_the_value() {
 
 #[test]
 fn a_step_needs_exactly_one_action() {
-    insta::assert_snapshot!(errors(r#"
+    insta::assert_snapshot!(errors("
 - name: nothing
 - {shell: a, claude: b}
-"#), @"
+"), @"
     main.yml:2:3: error: a step needs an action
         add `shell`, `claude`, `codex`, `agent`, `write_file` or `foreach`
     main.yml:3:14: error: a step has one action, found `shell` and `claude`
@@ -310,14 +310,14 @@ fn errors_inside_text_point_into_the_text() {
 #[test]
 fn keys_of_the_future_are_named() {
     let workflow = workflow(
-        r#"
+        "
 steps:
   - claude: a
     model: opus
     max_turns: 3
     effects: external
 budget: {job_usd: 5}
-"#,
+",
     );
     let keys: Vec<_> = workflow.unsupported.iter().map(|found| found.key.as_str()).collect();
     insta::assert_debug_snapshot!(keys, @r#"
@@ -332,12 +332,12 @@ budget: {job_usd: 5}
 
 #[test]
 fn old_shapes_give_warnings() {
-    insta::assert_snapshot!(warnings(r#"
+    insta::assert_snapshot!(warnings("
 - shell: a
   capture_output: x
 - shell: b
   on_failure: {claude: /fix, retry_original: true, max_retries: 3}
-"#), @"
+"), @"
     main.yml:3:3: warning: `capture_output` is deprecated
         write `capture: NAME`
     main.yml:5:30: warning: `retry_original` is deprecated

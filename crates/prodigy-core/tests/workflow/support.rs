@@ -5,9 +5,10 @@ use std::fmt::Write;
 use prodigy_core::{
     diagnostic::{Diagnostic, Severity, Sources},
     duration,
+    template::Text,
     workflow::{
-        Action, Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce, OnFailure,
-        Rejected, Step, Validate, Workflow, load, step_label,
+        Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce, OnFailure, Rejected,
+        Step, StepAction, Validate, Workflow, load, step_label,
     },
 };
 
@@ -98,18 +99,18 @@ fn outline_step(step: &Step, out: &mut String) {
         }
     };
     match &step.action {
-        Action::Shell { program, .. } => {
+        StepAction::Shell { program, .. } => {
             line("program", Some(program.clone()).filter(|program| program != "sh"));
         }
-        Action::Agent { .. } => {}
-        Action::WriteFile { content, format, mode, create_dirs, .. } => {
+        StepAction::Agent { .. } => {}
+        StepAction::WriteFile { content, format, mode, create_dirs, .. } => {
             let mode = mode.map(|mode| format!("{mode:o}"));
             line(
                 "content",
                 Some(format!("{:?} {format:?} {mode:?} {create_dirs}", content.source())),
             );
         }
-        Action::Foreach(inner) => line("foreach", Some(outline_foreach(inner))),
+        StepAction::Foreach(inner) => line("foreach", Some(outline_foreach(inner))),
     }
     line("id", step.id.clone());
     line("when", step.when.as_ref().map(|when| when.source().to_owned()));
@@ -137,8 +138,8 @@ fn outline_step(step: &Step, out: &mut String) {
 /// Shows steps below a line, two levels deeper.
 fn nested(steps: &[Step]) -> Option<String> {
     let text = outline(steps);
-    let text: String = text.lines().map(|line| format!("\n    {line}")).collect();
-    Some(text).filter(|text| !text.is_empty())
+    let lines = text.lines().flat_map(|line| ["\n    ", line]);
+    Some(lines.collect::<String>()).filter(|text| !text.is_empty())
 }
 
 fn outline_handler(handler: &OnFailure) -> String {
@@ -159,7 +160,7 @@ fn outline_handler(handler: &OnFailure) -> String {
 }
 
 fn outline_validate(validate: &Validate) -> String {
-    let file = validate.result_file.as_ref().map(|file| file.source());
+    let file = validate.result_file.as_ref().map(Text::source);
     let Validate { threshold, max_attempts, fail_workflow, .. } = validate;
     let head =
         format!("{threshold}% {file:?}, {max_attempts} attempts, fail_workflow {fail_workflow}");

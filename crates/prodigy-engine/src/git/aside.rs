@@ -11,9 +11,16 @@ impl JobTree {
     /// a person may have mended something by hand: restoring must not lose either.
     pub fn set_aside(&self, snapshot: &Snapshot) -> Result<Option<String>, Error> {
         let now = self.snapshot()?;
-        let same = now.head == snapshot.head && now.files == self.tree_of(&snapshot.files)?;
+        // The state of a new worktree is given as its commit, which can be read like a tree but
+        // not be put where a tree belongs.
+        let wanted = Snapshot {
+            head: snapshot.head.clone(),
+            index: self.tree_of(&snapshot.index)?,
+            files: self.tree_of(&snapshot.files)?,
+        };
+        let same = now.head == wanted.head && now.files == wanted.files;
         let kept = if same { None } else { Some(self.name_aside()?) };
-        self.keep_alive(snapshot)?;
+        self.keep_alive(&wanted)?;
         Ok(kept)
     }
 

@@ -6,9 +6,7 @@
 //! A later call finds files that are already as they should be and goes on.
 
 use std::{
-    ffi::OsString,
     fs,
-    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
 };
 
@@ -171,19 +169,14 @@ impl Repo {
         if is_rebased(&self.main.git_dir, &name) {
             return Ok(Seat::Main);
         }
-        let fields = self.call(&["worktree", "list", "--porcelain", "-z"]).reading().fields()?;
-        for (at, entry) in fields.split(Vec::is_empty).enumerate() {
-            let has = |wanted: &[u8]| entry.iter().any(|field| field.starts_with(wanted));
-            let path = entry.first().and_then(|field| field.strip_prefix(b"worktree "));
-            let Some(path) = path else { continue };
-            let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-            let branch = [b"branch ", name.as_bytes()].concat();
-            let is_on_it = entry.contains(&branch) || self.is_rebased_in(&path, &name);
+        for (at, worktree) in self.worktrees()?.into_iter().enumerate() {
+            let is_on_it = worktree.branch.as_deref() == Some(branch)
+                || self.is_rebased_in(&worktree.path, &name);
             if is_on_it && at == 0 {
                 return Ok(Seat::Main);
             }
-            if is_on_it && !has(b"prunable") {
-                return Ok(Seat::Linked(path));
+            if is_on_it && !worktree.is_gone {
+                return Ok(Seat::Linked(worktree.path));
             }
         }
         Ok(Seat::Nowhere)

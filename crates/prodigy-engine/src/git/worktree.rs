@@ -65,8 +65,9 @@ impl Repo {
 
     /// Removes a job's worktree and, unless it is to be kept, its branch.
     ///
-    /// Commits are never dropped: the branch goes only if another branch, tag or
-    /// remote branch contains all of it. Files that were not committed do go.
+    /// Commits are never dropped: the branch goes only if a tag, a remote branch or a
+    /// branch that is not of a job contains all of it. Files that were not committed do
+    /// go. A removal that was cut off is finished by the next one.
     pub fn remove_job_worktree(
         &self,
         path: &Path,
@@ -74,34 +75,20 @@ impl Repo {
         keep_branch: bool,
     ) -> Result<(), Error> {
         let path = canonical_target(path)?;
-        let trash = {
+        {
             let _lock = RepoLock::take(self.common_dir())?;
-            let trash = move_aside(&path)?;
+            move_aside(&path)?;
             self.forget(&path)?;
             if !keep_branch {
                 self.delete_branch_if_contained(branch)?;
             }
-            trash
-        };
-        if let Some(trash) = trash {
-            fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
         }
-        Ok(())
-    }
-
-    /// Returns the branch or tag, not one of the same job, that contains all of a branch.
-    pub fn contained_in(&self, branch: &str) -> Result<Option<String>, Error> {
-        let Some(tip) = self.branch(branch)? else { return Ok(None) };
-        let own = format!("refs/heads/{}/", branch.rsplit_once('/').map_or(branch, |(job, _)| job));
-        let list = ["for-each-ref", "--format=%(refname)", "--contains", &tip];
-        let places = ["refs/heads/", "refs/tags/", "refs/remotes/"];
-        let text = self.call(&list).args(places).text()?;
-        Ok(text.lines().find(|name| !name.starts_with(&own)).map(ToOwned::to_owned))
+        empty_trash(path.parent().unwrap_or(&path))
     }
 
     fn delete_branch_if_contained(&self, branch: &str) -> Result<(), Error> {
         let Some(tip) = self.branch(branch)? else { return Ok(()) };
-        if self.contained_in(branch)?.is_none() {
+        if self.unmerged(&[&tip])? > 0 {
             return Ok(());
         }
         let name = format!("refs/heads/{branch}");
@@ -202,6 +189,26 @@ fn canonical_target(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
+/// How the names of directories begin that are about to be deleted.
+const TRASH: &str = ".trash-";
+
+/// Deletes what was moved aside in a directory, by this call or by one that was cut off.
+fn empty_trash(directory: &Path) -> Result<(), Error> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::file("read", directory)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(Error::file("read", directory))?;
+        if entry.file_name().as_bytes().starts_with(TRASH.as_bytes()) {
+            let trash = entry.path();
+            fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
+        }
+    }
+    Ok(())
+}
+
 /// Renames a directory so that its name is free at once, and returns its new name.
 #[expect(clippy::disallowed_methods, reason = "nothing is stored: the directory is thrown away")]
 fn move_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
@@ -209,7 +216,7 @@ fn move_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
     if path.symlink_metadata().is_err() {
         return Ok(None);
     }
-    let trash = tempfile::Builder::new().prefix(".trash-").tempdir_in(parent);
+    let trash = tempfile::Builder::new().prefix(TRASH).tempdir_in(parent);
     let trash = trash.map_err(Error::file("write to", parent))?.keep();
     fs::rename(path, trash.join("tree")).map_err(Error::file("rename", path))?;
     Ok(Some(trash))

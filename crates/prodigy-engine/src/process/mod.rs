@@ -6,10 +6,10 @@
 //! below it whatever the step does, and it watches its socket to us: when we are
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
-mod capture;
 mod client;
 mod error;
 mod log;
+mod outlet;
 mod quick;
 mod ready;
 mod running;

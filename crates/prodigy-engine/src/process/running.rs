@@ -25,7 +25,7 @@ use rustix::{
 
 use super::{
     Ended, EndedBy, Launch, Status,
-    capture::Capture,
+    outlet::Outlet,
     ready,
     tree::{self, Process},
 };
@@ -66,8 +66,8 @@ pub(super) struct Running<'a> {
     pidfd: OwnedFd,
     stdin: Option<ChildStdin>,
     unwritten: &'a [u8],
-    stdout: Capture<'a>,
-    stderr: Capture<'a>,
+    stdout: Outlet<'a>,
+    stderr: Outlet<'a>,
     buffer: &'a mut Vec<u8>,
     started: Instant,
     last_output: Instant,
@@ -85,7 +85,7 @@ impl<'a> Running<'a> {
         launch: &'a Launch,
         child: &mut Child,
         started: Instant,
-        (stdout, stderr): (Capture<'a>, Capture<'a>),
+        (stdout, stderr): (Outlet<'a>, Outlet<'a>),
         buffer: &'a mut Vec<u8>,
         stuck: &'a mut HashSet<Pid>,
     ) -> io::Result<Self> {

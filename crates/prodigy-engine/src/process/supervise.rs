@@ -28,8 +28,8 @@ use rustix::{
 
 use super::{
     Ended, Launch, MARKER, Printed,
-    capture::Capture,
     log::Log,
+    outlet::Outlet,
     running::{Running, Word},
     start::start,
     tree,
@@ -143,12 +143,12 @@ impl Slot {
                 })));
             }
         };
-        let captures = (
-            Capture::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log),
-            Capture::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
+        let outlets = (
+            Outlet::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log),
+            Outlet::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
         );
         let running =
-            Running::new(launch, &mut child, started, captures, &mut self.buffer, &mut self.stuck)?;
+            Running::new(launch, &mut child, started, outlets, &mut self.buffer, &mut self.stuck)?;
         let Link { socket, inbox, .. } = &mut self.link;
         let ended = running.follow(socket.as_fd(), || listen(socket, inbox))?;
         Ok(Reply::Ended(Box::new(ended)))

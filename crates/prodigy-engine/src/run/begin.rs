@@ -1,6 +1,11 @@
 //! How a run begins: a new job, or one that stopped before its end.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use prodigy_core::{
     checkpoint::Checkpoint,
@@ -66,10 +71,25 @@ pub struct Beginning {
     pub job: JobId,
     /// Its first record.
     pub started: JobStarted,
-    /// The workflow's files, as JSON; kept so that a resume uses the same text.
+    /// The workflow's files.
+    pub texts: Texts,
+}
+
+/// The files of a workflow, kept with the job so that a resume uses the same text.
+pub struct Texts {
+    /// All of them, as JSON.
     pub sources: Vec<u8>,
-    /// The workflow's own text.
+    /// The workflow's own text, for people.
     pub text: String,
+}
+
+impl Texts {
+    /// Keeps them with a job.
+    fn store(&self, state: &Path) -> Result<(), Error> {
+        write_atomic(&state.join("workflow.yml"), self.text.as_bytes())?;
+        write_atomic(&state.join("sources.json"), &self.sources)?;
+        Ok(())
+    }
 }
 
 /// A job that is taken up again.
@@ -79,7 +99,7 @@ pub struct Resumption {
     /// The lock, held for life.
     pub lock: JobLock,
     /// The workflow that takes the place of the stored one.
-    pub changed: Option<ChangedWorkflow>,
+    pub changed: Option<(ChangedWorkflow, Texts)>,
 }
 
 /// Makes an id that no other job has: the kind, the time, and four random characters.
@@ -95,14 +115,14 @@ pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
 
 /// Begins a new job: everything it needs later is on disk before anything runs.
 pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
-    let Beginning { job, started, sources, text } = beginning;
+    let Beginning { job, started, texts } = beginning;
     super::perform::check_disk(&settings)?;
     let state = settings.layout.state_dir(&job);
     create_dir(&state)?;
     let lock = JobLock::take(&settings.layout, &job)?;
-    write_atomic(&state.join("workflow.yml"), text.as_bytes())?;
-    write_atomic(&state.join("sources.json"), &sources)?;
+    // A job that is there already is refused before anything of it is replaced.
     let mut journal = Journal::create(&settings.layout, &job, settings.durability)?;
+    texts.store(&state)?;
     let first = vec![Event::JobStarted(Box::new(started))];
     let records = journal.append(first, clock::now())?;
     journal.durable()?;
@@ -117,7 +137,8 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let Resumption { job, lock, changed } = resumption;
     super::perform::check_disk(&settings)?;
     let (mut journal, opened) = Journal::open(&settings.layout, &job, settings.durability)?;
-    let mut fold = fold(&settings.layout, &job, &opened)?;
+    let mut settings = settings;
+    let mut fold = fold(&mut settings, &job, &opened)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
@@ -125,15 +146,17 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     if matches!(fold.end, Some(End::Completed(_))) {
         return Err(Error::Completed { job });
     }
-    if let Some(changed) = &changed {
+    if let Some((changed, texts)) = &changed {
         let done = fold.done;
         if changed.steps.saturating_mul(started.rounds) < done || started.rounds > 1 {
             return Err(Error::WorkflowShrank { steps: changed.steps, done });
         }
+        texts.store(&settings.layout.state_dir(&job))?;
     }
     process::end_marked(job.as_str(), settings.grace);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let resumed = vec![Event::JobResumed { version, workflow: changed }];
+    let workflow = changed.map(|(workflow, _)| workflow);
+    let resumed = vec![Event::JobResumed { version, workflow }];
     let records = journal.append(resumed, clock::now())?;
     let mut parts = Parts::new(settings, job, lock, journal)?;
     if let Some(torn) = &opened.torn {
@@ -149,13 +172,17 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
 }
 
 /// Folds a journal, from its checkpoint if there is a usable one.
-fn fold(layout: &Layout, job: &JobId, opened: &Opened) -> Result<Job, Error> {
+fn fold(settings: &mut Settings, job: &JobId, opened: &Opened) -> Result<Job, Error> {
     let usable = |checkpoint: &Checkpoint| {
         checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq
     };
-    let checkpoint = load_checkpoint::<Checkpoint>(layout, job)?.filter(usable);
-    let mut fold = checkpoint.map(Checkpoint::into_job).unwrap_or_default();
-    for record in Reader::open(layout, job)? {
+    let checkpoint = load_checkpoint::<Checkpoint>(&settings.layout, job).unwrap_or_else(|error| {
+        // It is only a shortcut: the journal holds everything that it would say.
+        settings.reporter.note(&format!("the checkpoint is not used: {error}"));
+        None
+    });
+    let mut fold = checkpoint.filter(usable).map(Checkpoint::into_job).unwrap_or_default();
+    for record in Reader::open(&settings.layout, job)? {
         let record = record?;
         if record.seq > fold.seq {
             fold.apply(&record).map_err(|source| Error::Journalled { job: job.clone(), source })?;

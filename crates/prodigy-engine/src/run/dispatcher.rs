@@ -160,7 +160,7 @@ impl Run {
         loop {
             let input = self.next_input().await;
             let events_only = matches!(input, Input::Inside(_));
-            let settings = job::Settings {
+            let surroundings = job::Surroundings {
                 step_names: begin::steps(&self.parts.settings.workflow)
                     .iter()
                     .map(step_label)
@@ -168,7 +168,7 @@ impl Run {
                 elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
                 commits: self.parts.commits,
             };
-            let decision = job::decide(&self.job, input, &settings);
+            let decision = job::decide(&self.job, input, &surroundings);
             self.append(decision.events)?;
             for action in decision.actions {
                 if let Action::Finish(ending) = action {

@@ -20,7 +20,7 @@ use prodigy_core::{
 
 use crate::{git, store};
 
-pub use begin::{Beginning, Resumption, Settings, new_job_id, resume, start};
+pub use begin::{Beginning, Resumption, Settings, Texts, new_job_id, resume, start};
 pub use dispatcher::Run;
 pub use environment::{EnvFileError, base_environment, read_env_file};
 

@@ -64,7 +64,15 @@ impl Run {
             },
             |tree| (tree.path.clone().into(), tree.branch.clone()),
         );
+        let is_gone = !path.is_dir();
         let tree = self.parts.settings.repo.open_job_worktree(&path, &branch)?;
+        // A worktree that somebody deleted held more than the commits of its branch.
+        if is_gone
+            && let Some(snapshot) = self.job.last_snapshot()
+            && tree.head()? == snapshot.head
+        {
+            tree.restore(&snapshot)?;
+        }
         self.parts.tree = Some(tree.clone());
         Ok(tree)
     }
@@ -218,7 +226,12 @@ impl Run {
 
     /// Removes the worktree, unless it holds something that is nowhere else.
     fn clean_tree(&mut self) -> Result<(), Error> {
-        let tree = self.tree()?;
+        let tree = match self.tree() {
+            Ok(tree) => tree,
+            // The branch goes last: an earlier run was cut off when only the trash was left.
+            Err(Error::Git(git::Error::NoSuchBranch { .. })) => return self.finish_cleaning(),
+            Err(error) => return Err(error),
+        };
         let path = tree.path().to_string_lossy().into_owned();
         let left = tree.has_uncommitted()?;
         if left.is_empty() {
@@ -229,6 +242,15 @@ impl Run {
             let reason = format!("{} files are not committed", left.len());
             self.inputs.push_back(Input::TreeKept { path, reason });
         }
+        Ok(())
+    }
+
+    /// Removes what is left of a worktree whose branch is gone already.
+    fn finish_cleaning(&mut self) -> Result<(), Error> {
+        let path = self.parts.settings.layout.worktrees_dir(&self.parts.id).join("job");
+        self.parts.settings.repo.remove_job_worktree(&path, &branch(&self.parts.id), false)?;
+        let path = path.to_string_lossy().into_owned();
+        self.inputs.push_back(Input::TreeCleaned { path });
         Ok(())
     }
 }
@@ -242,12 +264,7 @@ struct TopLevel {
 
 impl TopLevel {
     /// Runs the step and says how it ended.
-    async fn run(
-        self,
-        workplace: &Workplace,
-        look: Look,
-        mut scope: Scope,
-    ) -> Answer {
+    async fn run(self, workplace: &Workplace, look: Look, mut scope: Scope) -> Answer {
         let begun = Instant::now();
         let task = Task { step: &self.step, path: &self.path, top_level: true, deadline: None };
         let finished = step::run(workplace, task, &mut scope).await;
@@ -266,13 +283,7 @@ impl TopLevel {
     }
 
     /// Records what the step left behind, the worktree included.
-    async fn done(
-        self,
-        done: Done,
-        look: Look,
-        mut scope: Scope,
-        duration_ms: u64,
-    ) -> Answer {
+    async fn done(self, done: Done, look: Look, mut scope: Scope, duration_ms: u64) -> Answer {
         let seen = match look.after().await {
             Ok(seen) => seen,
             Err(failure) => {

@@ -13,7 +13,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     template::{Bound, RenderError, Script, Text},
     vars::Vars,
-    workflow::{Action, EnvVar, FileFormat, Step},
+    workflow::{EnvVar, FileFormat, Step, StepAction},
     yaml,
 };
 use rustix::fs::OFlags;
@@ -47,19 +47,21 @@ pub(super) async fn carry_out(
 ) -> Result<Output, (Failure, Output)> {
     let bare = |failure: Failure| (failure, Output::default());
     match &step.action {
-        Action::Shell { script, program } => {
+        StepAction::Shell { script, program } => {
             let bound = script.bind(&scope.vars).map_err(|error| bare(template(&error)))?;
             shell(workplace, step, &scope.vars, which, program, &bound).await
         }
-        Action::Agent { agent, prompt } => {
+        StepAction::Agent { agent, prompt } => {
             let prompt = prompt.render(&scope.vars).map_err(|error| bare(template(&error)))?;
             ask(workplace, step, &scope.vars, which, agent, &prompt).await
         }
-        Action::WriteFile { path, content, format, mode, create_dirs } => {
+        StepAction::WriteFile { path, content, format, mode, create_dirs } => {
             let file = File { path, content, format: *format, mode: *mode, dirs: *create_dirs };
             file.write(workplace.tree.path(), &scope.vars).map(Output::text).map_err(bare)
         }
-        Action::Foreach(each) => Box::pin(foreach::run(workplace, step, each, scope, which)).await,
+        StepAction::Foreach(each) => {
+            Box::pin(foreach::run(workplace, step, each, scope, which)).await
+        }
     }
 }
 

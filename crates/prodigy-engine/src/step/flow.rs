@@ -8,7 +8,7 @@ use std::{
 use prodigy_core::{
     event::{AfterFailure, Event, LogRange, StepCompleted, StepStatus},
     failure::{Failure, FailureKind},
-    workflow::{Step, step_label},
+    workflow::{Step, filled_label, step_label},
 };
 
 use super::{
@@ -51,7 +51,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     }
     let begun = Instant::now();
     if !task.top_level {
-        tell_started(workplace, task, 1);
+        tell_started(workplace, task, scope, 1);
     }
     let mut attempt = 1;
     let tried = tries(workplace, task, scope, &mut attempt).await;
@@ -96,7 +96,7 @@ async fn tries(
             }
         }
         *attempt += 1;
-        tell_started(workplace, task, *attempt);
+        tell_started(workplace, task, scope, *attempt);
     }
 }
 
@@ -274,8 +274,8 @@ fn random() -> f64 {
 }
 
 /// Tells that a try begins.
-pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, attempt: u32) {
-    let (step, name) = (task.path.to_owned(), step_label(task.step));
+pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, scope: &Scope, attempt: u32) {
+    let (step, name) = (task.path.to_owned(), filled_label(task.step, &scope.vars));
     workplace.tell(Event::StepStarted { step, name, attempt });
 }
 

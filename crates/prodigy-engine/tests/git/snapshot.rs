@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
+use prodigy_core::event::Snapshot;
 use prodigy_testkit::World;
 
 use super::{BRANCH, agent, commit, files, job_tree, world, write};
@@ -181,4 +182,25 @@ fn a_fingerprint_shows_every_change_and_nothing_else() {
         assert!(tree.fingerprint().unwrap().matches(&next), "not stable: {what}");
         last = next;
     }
+}
+
+#[test]
+fn what_is_taken_back_is_kept_under_a_name() {
+    let world = world();
+    let (_, tree) = job_tree(&world);
+    // A new worktree is known by its commit alone.
+    let base = world.git(&["rev-parse", "HEAD"]);
+    let first = Snapshot { head: base.clone(), index: base.clone(), files: base };
+    assert_eq!(tree.set_aside(&first).unwrap(), None);
+
+    write(tree.path(), "half", "done");
+    assert_eq!(tree.set_aside(&first).unwrap().as_deref(), Some("refs/prodigy/j1/aside-1"));
+    tree.restore(&first).unwrap();
+    assert!(!tree.path().join("half").exists());
+    assert_eq!(world.git(&["show", "refs/prodigy/j1/aside-1:files/half"]), "done");
+
+    let second = tree.snapshot().unwrap();
+    write(tree.path(), "half", "again");
+    assert_eq!(tree.set_aside(&second).unwrap().as_deref(), Some("refs/prodigy/j1/aside-2"));
+    assert_eq!(world.git(&["show", "refs/prodigy/j1/aside-2:files/half"]), "again");
 }

@@ -117,11 +117,27 @@ fn removing_keeps_commits_that_are_nowhere_else() {
 }
 
 #[test]
-fn a_branch_of_the_same_job_does_not_count_as_merged() {
+fn a_removal_that_was_cut_off_is_finished_by_the_next_one() {
+    let world = world();
+    let (repo, _) = job_tree(&world);
+    let above = job_path(&world).parent().unwrap().to_owned();
+    fs::create_dir(above.join(".trash-cut-off")).unwrap();
+    fs::rename(job_path(&world), above.join(".trash-cut-off/tree")).unwrap();
+    fs::create_dir(above.join("agent-1")).unwrap();
+
+    repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
+    let left: Vec<_> = fs::read_dir(above).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["agent-1"]);
+    assert_eq!(world.git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
+}
+
+#[test]
+fn a_branch_of_a_job_does_not_count_as_merged() {
     let world = world();
     let (repo, tree) = job_tree(&world);
     let tip = commit(&world, tree.path(), "a", "1");
     world.git(&["branch", "prodigy/j1/item-001", &tip]);
+    world.git(&["branch", "prodigy/j2/job", &tip]);
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
     assert_eq!(repo.branch(BRANCH).unwrap(), Some(tip));
 }

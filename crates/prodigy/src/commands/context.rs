@@ -89,10 +89,11 @@ pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliErr
     let mut records = Reader::open(layout, job).map_err(store_error)?;
     match records.next().transpose().map_err(store_error)?.map(|record| record.event) {
         Some(Event::JobStarted(started)) => Ok(*started),
-        Some(_) | None => {
-            Err(CliError::new(Exit::Failure, format!("the journal of job `{job}` has no beginning"))
-                .with_hint(format!("`prodigy repair {job} --dry-run` looks closer")))
-        }
+        Some(_) | None => Err(CliError::new(
+            Exit::Failure,
+            format!("the journal of job `{job}` has no beginning"),
+        )
+        .with_hint(format!("`prodigy repair {job} --dry-run` looks closer"))),
     }
 }
 
@@ -123,15 +124,7 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 
 /// Turns an error of git into one for people.
 pub(crate) fn git_error(error: git::Error) -> CliError {
-    let hint = match &error {
-        git::Error::NotARepository { .. } => Some("go to a repository, or make one with `git init`"),
-        git::Error::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
-        git::Error::Bare { .. } => Some("work from a clone of it"),
-        git::Error::GitMissing | git::Error::GitTooOld { .. } => {
-            Some("`prodigy doctor` shows what is needed")
-        }
-        _ => None,
-    };
+    let hint = error.hint();
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let error = CliError::new(Exit::Failure, format!("{error}{}", cause.unwrap_or_default()));
     match hint {

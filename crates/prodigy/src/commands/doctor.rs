@@ -1,15 +1,214 @@
 //! `prodigy doctor`.
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use std::{
+    env, fmt,
+    fs::{self, Metadata},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
 
-/// TODO
+use prodigy_engine::git::{self, Git, Repo};
+use rustix::fs::Access;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    cli::Args, commands::context, commands::worktree::Bytes, error::CliError, exit::Exit,
+    output::Output,
+};
+
+/// With less than this a job can hardly finish.
+const LITTLE_SPACE: u64 = 1 << 30;
+
+/// The agents that prodigy knows by name.
+const AGENTS: &[&str] = &["claude", "codex"];
+
+/// Check that everything prodigy needs is there
+///
+/// Each line says `ok`, `warn` or `fail`, what was looked at, and what was found.
+/// Nothing is changed. The exit code is 1 if something fails.
 #[derive(clap::Args, Debug)]
-pub(crate) struct DoctorArgs {}
+pub(crate) struct DoctorArgs {
+    /// Print a JSON document
+    #[arg(long)]
+    json: bool,
+}
 
-pub(super) fn run(
-    _args: &Args,
-    _command: &DoctorArgs,
-    _out: &mut Output,
-) -> Result<Exit, CliError> {
-    Err(CliError::new(Exit::Failure, "unfinished"))
+/// How a thing that was looked at is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    status: Level,
+    name: &'static str,
+    detail: String,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        })
+    }
+}
+
+impl Check {
+    fn new(status: Level, name: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, name, detail: detail.into() }
+    }
+}
+
+pub(super) fn run(args: &Args, command: &DoctorArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let home = context::home(args)?;
+    let mut checks = vec![git_program(), home_directory(&home), disk(&home)];
+    checks.extend(repository());
+    checks.extend([shell("sh", Level::Fail), shell("bash", Level::Warn), agents()]);
+    if command.json {
+        let document = json!({ "schema_version": 1, "checks": checks });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+    } else {
+        for Check { status, name, detail } in &checks {
+            out.line(format_args!("{status:<4}  {name:<10}  — {detail}"))?;
+        }
+    }
+    let has_failed = checks.iter().any(|check| check.status == Level::Fail);
+    Ok(if has_failed { Exit::Failure } else { Exit::Success })
+}
+
+fn git_program() -> Check {
+    match Git::default().version() {
+        Ok(version) => Check::new(Level::Ok, "git", version),
+        Err(error) => Check::new(Level::Fail, "git", error.to_string()),
+    }
+}
+
+/// Looks at the home without making it.
+fn home_directory(home: &Path) -> Check {
+    let check =
+        |status, what: &str| Check::new(status, "home", format!("`{}` {what}", home.display()));
+    let metadata = match fs::metadata(home) {
+        Ok(metadata) => metadata,
+        Err(_) if home.symlink_metadata().is_ok() => {
+            return check(Level::Fail, "is a link that leads nowhere");
+        }
+        Err(_) if is_writable(existing(home)) => {
+            return check(Level::Ok, "is not there yet and will be made");
+        }
+        Err(_) => return check(Level::Fail, "is not there and cannot be made"),
+    };
+    match fault(home, &metadata) {
+        Some(fault) => check(Level::Fail, fault),
+        None if metadata.permissions().mode() & 0o077 != 0 => {
+            check(Level::Warn, "can be read by others; `chmod 700` keeps its logs private")
+        }
+        None => check(Level::Ok, "is writable and private"),
+    }
+}
+
+/// Returns why a home that is there cannot be used.
+fn fault(home: &Path, metadata: &Metadata) -> Option<&'static str> {
+    if !metadata.is_dir() {
+        return Some("is not a directory");
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Some("belongs to somebody else");
+    }
+    if metadata.permissions().mode() & 0o022 != 0 {
+        return Some("can be written by others, who could plant a job; `chmod 700` helps");
+    }
+    if !is_writable(home) {
+        return Some("cannot be written");
+    }
+    None
+}
+
+/// Returns the nearest directory above that exists.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|above| above.is_dir()).unwrap_or(path)
+}
+
+fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+fn disk(home: &Path) -> Check {
+    let Ok(seen) = rustix::fs::statvfs(existing(home)) else {
+        return Check::new(Level::Warn, "disk", "the file system does not say what is free");
+    };
+    let free = seen.f_bavail.saturating_mul(seen.f_frsize);
+    let status = if free < LITTLE_SPACE { Level::Warn } else { Level::Ok };
+    Check::new(status, "disk", format!("{} free", Bytes(free)))
+}
+
+/// Looks at the repository of the current directory; jobs need one, other commands do not.
+fn repository() -> Vec<Check> {
+    let check = |status, detail: String| Check::new(status, "repository", detail);
+    let here = env::current_dir().unwrap_or_default();
+    let repo = match Repo::discover(&here) {
+        Ok(repo) => repo,
+        // That is said already.
+        Err(git::Error::GitMissing | git::Error::GitTooOld { .. }) => return Vec::new(),
+        Err(error) => return vec![check(Level::Warn, error.to_string())],
+    };
+    let mut checks = Vec::new();
+    let place = repo.root().display();
+    match repo.head().map(|head| head.branch) {
+        Ok(Some(branch)) => {
+            checks.push(check(Level::Ok, format!("`{place}` on branch `{branch}`")));
+        }
+        Ok(None) => checks.push(check(
+            Level::Warn,
+            format!("`{place}` is on no branch: results cannot be merged by themselves"),
+        )),
+        Err(error) => checks.push(check(Level::Fail, error.to_string())),
+    }
+    match repo.uncommitted() {
+        Ok(0) => {}
+        Ok(count) => {
+            let what = if count == 1 { "1 file is" } else { &format!("{count} files are") };
+            let detail = format!("{what} not committed: jobs do not see that");
+            checks.push(check(Level::Warn, detail));
+        }
+        Err(error) => checks.push(check(Level::Fail, error.to_string())),
+    }
+    checks.extend(repo.warnings().into_iter().map(|warning| check(Level::Warn, warning)));
+    checks
+}
+
+fn shell(name: &'static str, missing: Level) -> Check {
+    match on_path(name) {
+        Some(path) => Check::new(Level::Ok, name, path.display().to_string()),
+        None => Check::new(missing, name, "not on the `PATH`"),
+    }
+}
+
+/// Says which agents are there; a workflow may need none of them.
+fn agents() -> Check {
+    let found =
+        AGENTS.iter().filter_map(|name| on_path(name)).map(|path| path.display().to_string());
+    let found: Vec<_> = found.collect();
+    if found.is_empty() {
+        let detail = format!("none of {} found: shell steps work without", AGENTS.join(", "));
+        return Check::new(Level::Warn, "agents", detail);
+    }
+    Check::new(Level::Ok, "agents", found.join(", "))
+}
+
+/// Returns where a program is.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let is_program = |path: &PathBuf| {
+        let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        is_file && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+    };
+    env::split_paths(&path).map(|directory| directory.join(name)).find(is_program)
 }

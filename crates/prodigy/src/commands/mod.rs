@@ -11,17 +11,17 @@ pub(crate) mod jobs;
 pub(crate) mod logs;
 pub(crate) mod lookup;
 pub(crate) mod man;
+mod parameters;
 pub(crate) mod plan;
 pub(crate) mod repair;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod schema;
+mod setup;
 pub(crate) mod simulate_agent;
 pub(crate) mod supervise;
 pub(crate) mod validate;
 pub(crate) mod worktree;
-mod parameters;
-mod setup;
 
 use crate::{
     cli::{Args, Command},

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use prodigy_core::{
     duration,
-    workflow::{Action, Body, Step, step_label},
+    workflow::{Body, Step, StepAction, step_label},
 };
 use serde_json::{Value, json};
 
@@ -37,8 +37,7 @@ pub(crate) struct PlanArgs {
 pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<Exit, CliError> {
     let file = workflow_file::load(&command.workflow, out)?;
     let declared = &file.loaded.workflow.parameters;
-    let parameters =
-        parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
+    let parameters = parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
     let request = Request {
         name: command.workflow.to_string_lossy().into_owned(),
         repo: context::repo(command.path.as_deref())?,
@@ -110,10 +109,10 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
 /// Returns a step for the JSON document.
 fn row(number: usize, step: &Step) -> Value {
     let (kind, text) = match &step.action {
-        Action::Shell { script, .. } => ("shell", script.source().to_owned()),
-        Action::Agent { agent, prompt } => (agent.as_str(), prompt.source().to_owned()),
-        Action::WriteFile { path, .. } => ("write_file", path.source().to_owned()),
-        Action::Foreach(each) => ("foreach", format!("{} steps", each.steps.len())),
+        StepAction::Shell { script, .. } => ("shell", script.source().to_owned()),
+        StepAction::Agent { agent, prompt } => (agent.as_str(), prompt.source().to_owned()),
+        StepAction::WriteFile { path, .. } => ("write_file", path.source().to_owned()),
+        StepAction::Foreach(each) => ("foreach", format!("{} steps", each.steps.len())),
     };
     json!({
         "step": number + 1,

@@ -8,7 +8,7 @@ use prodigy_engine::{
     store::JobLock,
 };
 
-use super::{context, setup};
+use super::{context, lookup::job_error, setup};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
 /// Take up a job that stopped before its end
@@ -41,18 +41,15 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         Some(job) => context::existing(&layout, job)?,
         None => context::newest_resumable(&layout)?,
     };
-    let lock = JobLock::take(&layout, &job).map_err(context::store_error)?;
+    let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
     let stored = workflow_file::stored(&layout.state_dir(&job))?;
     let started = context::started(&layout, &job)?;
     let file = current(command, &stored, &started.workflow_file, out)?;
     setup::refuse_unsupported(&file)?;
-    let changed = (file.hash() != started.workflow_hash).then(|| ChangedWorkflow {
-        hash: file.hash(),
-        steps: steps(&file.loaded.workflow.body),
+    let changed = (file.hash() != started.workflow_hash).then(|| {
+        let steps = steps(&file.loaded.workflow.body);
+        (ChangedWorkflow { hash: file.hash(), steps }, file.texts())
     });
-    if changed.is_some() {
-        file.store(&layout.state_dir(&job))?;
-    }
     let yes = command.yes || started.yes;
     let world = setup::World { home, repo, yes, profile: started.profile };
     let resumption = Resumption { job: job.clone(), lock, changed };

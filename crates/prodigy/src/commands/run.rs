@@ -162,8 +162,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     for warning in repo.warnings() {
         out.note(format_args!("note: {warning}"));
     }
-    let (text, sources) = (file.text.clone(), file.bundle());
-    let beginning = Beginning { job: job.clone(), started, sources, text };
+    let beginning = Beginning { job: job.clone(), started, texts: file.texts() };
     let world = setup::World { home, repo, yes, profile: beginning.started.profile.clone() };
     setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
 }

@@ -24,6 +24,6 @@ pub(super) fn run(
     let schema = match command {
         SchemaCommand::Workflow => grammar::json_schema(),
     };
-    out.line(format_args!("{schema:#}"))?;
+    out.raw(format!("{schema:#}\n").as_bytes())?;
     Ok(Exit::Success)
 }

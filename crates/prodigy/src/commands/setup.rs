@@ -19,7 +19,7 @@ use prodigy_engine::{
     shutdown::Shutdown,
 };
 
-use super::context;
+use super::{context, lookup::job_error};
 use crate::{
     cli::Args,
     config::Config,
@@ -104,7 +104,9 @@ pub(super) fn refuse_unsupported(file: &File) -> Result<(), CliError> {
         .workflow
         .unsupported
         .iter()
-        .map(|one| format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span)))
+        .map(|one| {
+            format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span))
+        })
         .collect();
     let keys = keys.join(", ");
     Err(CliError::new(Exit::Invalid, format!("this version cannot honour {keys}"))
@@ -178,8 +180,9 @@ fn agents(
         if let Some(program) = agent.program()
             && !is_installed(program, env)
         {
-            let message =
-                format!("the program `{program}` of agent `{name}` is not installed, and `{label}` needs it");
+            let message = format!(
+                "the program `{program}` of agent `{name}` is not installed, and `{label}` needs it"
+            );
             return Err(CliError::new(Exit::Invalid, message)
                 .with_hint("install it, or name another one under `agents`"));
         }
@@ -253,14 +256,15 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
 
 /// Turns an error of a run into one for people.
 fn run_error(error: run::Error, job: &JobId) -> CliError {
+    let error = match error {
+        run::Error::Store(error) => return job_error(job, error),
+        other => other,
+    };
     let resume = format!("`prodigy resume {job}` goes on once that is mended");
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let message = format!("{error}{}", cause.unwrap_or_default());
     let (exit, hint) = match &error {
         run::Error::Journal { .. } | run::Error::DiskFloor { .. } => (Exit::Failure, Some(resume)),
-        run::Error::Store(prodigy_engine::store::Error::Locked { .. }) => {
-            (Exit::Busy, Some(format!("`prodigy events {job} --follow` shows what it does")))
-        }
         run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
             (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
         }
@@ -273,7 +277,9 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::WorkflowShrank { .. } => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
         }
-        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => (Exit::Failure, None),
+        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => {
+            (Exit::Failure, None)
+        }
     };
     let error = CliError::new(exit, message);
     match hint {

@@ -91,7 +91,8 @@ pub(super) fn run(
         Format::Human => {}
         Format::Json => {
             let valid = exit == Exit::Success;
-            out.line(json!({"schema_version": 1, "valid": valid, "diagnostics": findings}))?;
+            let document = json!({"schema_version": 1, "valid": valid, "diagnostics": findings});
+            out.raw(format!("{document}\n").as_bytes())?;
         }
         Format::Github => {
             for finding in &findings {
@@ -141,11 +142,12 @@ fn summarize(workflow: &Workflow) -> String {
     };
     let setup = parts.setup.as_ref().map_or(0, |setup| setup.phase.steps.len());
     let reduce = parts.reduce.as_ref().map_or(0, |phase| phase.steps.len());
-    let phases: Vec<String> = [("setup", setup), ("map", parts.map.steps.len()), ("reduce", reduce)]
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{name} {}", counted(*count, "step")))
-        .collect();
+    let phases: Vec<String> =
+        [("setup", setup), ("map", parts.map.steps.len()), ("reduce", reduce)]
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{name} {}", counted(*count, "step")))
+            .collect();
     format!("mapreduce: {}", phases.join(", "))
 }
 

@@ -11,7 +11,7 @@ use prodigy_core::{
     duration,
     workflow::{
         AgentConfig,
-        grammar::{AGENT, KeyShape, Names, RecordShape, Shape},
+        grammar::{AGENT, KeyNames, KeyShape, RecordShape, Shape},
     },
 };
 use prodigy_engine::store::Durability;
@@ -107,7 +107,7 @@ pub(super) static FILE: RecordShape = RecordShape {
         KeyShape::new("disk_floor", Shape::Text, "Is how much space must stay free.").or("200MiB"),
         KeyShape::new(
             "agents",
-            Shape::Table { names: Names::Free, value: &Shape::Tagged(&AGENT) },
+            Shape::Table { names: KeyNames::Free, value: &Shape::Tagged(&AGENT) },
             "Are the agents that every workflow may name.",
         ),
     ]],

@@ -1,11 +1,15 @@
 //! Mistakes in files, as people and programs see them.
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use prodigy_core::diagnostic::{Diagnostic, Severity, Source, Sources, Span};
 use serde::Serialize;
 
 /// The width of what is shown; longer lines are cut around the mistake.
 const WIDTH: usize = 160;
+/// The longest line, in bytes, that is handed to the renderer whole: it looks at every character.
+const LONGEST: usize = 2_000;
 /// The most characters that are pointed at.
 const CARETS: usize = 80;
 
@@ -104,15 +108,21 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let title = level.primary_title(clean(&diagnostic.message));
+    let mut group = Group::with_title(level.primary_title(clean(&diagnostic.message)));
     let source = sources.get(diagnostic.span.file);
-    let excerpt = source.and_then(|source| Some((source, Excerpt::new(source, diagnostic)?)));
-    let mut group = title.elements(excerpt.map(|(source, excerpt)| {
-        Snippet::source(excerpt.text)
-            .path(source.path.as_str())
+    if let Some((path, excerpt)) =
+        source.and_then(|source| Some((source.path.as_str(), Excerpt::new(source, diagnostic)?)))
+    {
+        let mut snippet = Snippet::source(excerpt.text)
             .line_start(excerpt.line)
-            .annotation(AnnotationKind::Primary.span(excerpt.caret))
-    }));
+            .annotation(AnnotationKind::Primary.span(excerpt.caret));
+        if let Some(column) = excerpt.column {
+            group = group.element(Origin::path(path).line(excerpt.line).char_column(column));
+        } else {
+            snippet = snippet.path(path);
+        }
+        group = group.element(snippet);
+    }
     if let Some(help) = &diagnostic.help {
         group = group.element(Level::HELP.message(clean(help)));
     }
@@ -121,29 +131,42 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
 }
 
 /// The line of a mistake.
-struct Excerpt<'s> {
+struct Excerpt {
     line: usize,
-    text: &'s str,
+    /// Where the mistake starts in the file, if the text is not the whole line.
+    column: Option<usize>,
+    text: String,
     /// The bytes of `text` to point at.
-    caret: std::ops::Range<usize>,
+    caret: Range<usize>,
 }
 
-impl<'s> Excerpt<'s> {
-    fn new(source: &'s Source, diagnostic: &Diagnostic) -> Option<Self> {
+impl Excerpt {
+    fn new(source: &Source, diagnostic: &Diagnostic) -> Option<Self> {
         let start = usize::try_from(diagnostic.span.start).ok()?;
         let end = usize::try_from(diagnostic.span.end).ok()?;
-        let (line, _) = source.position(start)?;
+        let (line, column) = source.position(start)?;
         let (first, text) = source.line(line)?;
         // A byte order mark is nothing that people see.
         let shown = text.trim_start_matches('\u{feff}');
         let first = first + text.len() - shown.len();
         let start = start.saturating_sub(first).min(shown.len());
         // Only the first line of a longer stretch is shown, and not all of a very long one.
-        let rest = shown.get(start..)?;
-        let longest = rest.char_indices().nth(CARETS).map_or(shown.len(), |(at, _)| start + at);
-        let end = end.saturating_sub(first).clamp(start, longest);
-        Some(Self { line, text: shown, caret: start..end })
+        let longest = characters_on(shown, start, CARETS);
+        let caret = start..end.saturating_sub(first).clamp(start, longest);
+        if shown.len() <= LONGEST {
+            return Some(Self { line, column: None, text: shown.to_owned(), caret });
+        }
+        let before = shown.get(..start)?;
+        let from = before.char_indices().rev().nth(WIDTH).map_or(0, |(at, _)| at);
+        let text = shown.get(from..characters_on(shown, start, 2 * WIDTH))?.to_owned();
+        Some(Self { line, column: Some(column), text, caret: caret.start - from..caret.end - from })
     }
+}
+
+/// Returns the byte that is `count` characters behind byte `at`, or the end of the text.
+fn characters_on(text: &str, at: usize, count: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    rest.char_indices().nth(count).map_or(text.len(), |(byte, _)| at + byte)
 }
 
 /// Returns text without the control characters that could steer a terminal.
@@ -219,11 +242,22 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cut_around_the_mistake() {
+        let long = format!("key: {}wrong{}\n", "é".repeat(500), "x".repeat(500));
+        insta::assert_snapshot!(shown(&long, "wrong"), @"
+        error: this is wrong
+         --> dir/f.yml:1:506
+          |
+        1 | ...ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééwrongxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
+          |                                                                            ^^^^^
+          |
+          = help: do it right
+        ");
         let long = format!("key: {}wrong{}\n", "é".repeat(500), "x".repeat(1 << 20));
         insta::assert_snapshot!(shown(&long, "wrong"), @"
         error: this is wrong
          --> dir/f.yml:1:506
           |
+         ::: 
         1 | ...ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééwrongxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
           |                                                                            ^^^^^
           |
@@ -234,6 +268,7 @@ mod tests {
         error: this is wrong
          --> dir/f.yml:1:6
           |
+         ::: 
         1 | key: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...
           |      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
           |

@@ -55,13 +55,16 @@ impl Sign {
 }
 
 /// Returns the line for a record, if it is worth one.
-pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
+pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line> {
     let important = |sign, text: String| Some(Line { weight: Weight::Important, sign, text });
     match &record.event {
         Event::JobStarted(started) => {
             let name = started.workflow_name.as_deref().unwrap_or(&started.workflow_file);
             let steps = job.steps_in_all();
-            important(Sign::Dot, format!("job {} · {name} · {}", record.job_id, count(steps, "step")))
+            important(
+                Sign::Dot,
+                format!("job {} · {name} · {}", record.job_id, count(steps, "step")),
+            )
         }
         Event::JobResumed { .. } => important(
             Sign::Dot,
@@ -121,11 +124,11 @@ pub(super) fn line(record: &Record, job: &Job, names: &Names) -> Option<Line> {
 
 /// What the steps that are under way are called.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct StepNames {
     running: Vec<(String, String)>,
 }
 
-impl Names {
+impl StepNames {
     /// Takes in a record.
     pub(super) fn record(&mut self, record: &Record) {
         if let Event::StepStarted { step, name, .. } = &record.event {

@@ -13,7 +13,7 @@ use std::{
 use prodigy_core::{duration, event::Record, job::Job};
 use prodigy_engine::run::Reporter;
 
-use super::lines::{Names, line};
+use super::lines::{StepNames, line};
 use crate::output::plain_text;
 
 /// The pictures of the spinner.
@@ -22,7 +22,7 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// Shows a run on a terminal.
 pub(super) struct Live {
     screen: Arc<Mutex<Screen>>,
-    names: Names,
+    names: StepNames,
     color: bool,
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -42,13 +42,14 @@ impl Live {
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&screen);
         let ticker = std::thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout)
+            {
                 let mut screen = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 screen.frame = screen.frame.wrapping_add(1);
                 screen.draw();
             }
         });
-        Self { screen, names: Names::default(), color, ticker: Some((stop, ticker)) }
+        Self { screen, names: StepNames::default(), color, ticker: Some((stop, ticker)) }
     }
 
     fn print(&self, text: &str) {
@@ -69,8 +70,11 @@ impl Reporter for Live {
         self.names.forget(record);
         let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         let text = self.names.newest().map(|(path, name)| {
-            let cost =
-                if job.cost_usd > 0.0 { format!(" · ${:.2}", job.cost_usd) } else { String::new() };
+            let cost = if job.cost_usd > 0.0 {
+                format!(" · ${:.2}", job.cost_usd)
+            } else {
+                String::new()
+            };
             format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), plain_text(name))
         });
         let text = text.unwrap_or_default();

@@ -12,7 +12,7 @@ use prodigy_core::{
 use prodigy_engine::run::{Confirm, MergeQuestion, Reporter};
 
 use super::{
-    lines::{Names, Weight, line},
+    lines::{StepNames, Weight, line},
     live::Live,
 };
 use crate::output::plain_text;
@@ -30,13 +30,13 @@ pub(crate) fn reporter(color: bool) -> Box<dyn Reporter> {
     if io::stderr().is_terminal() && !dumb && !set("CI") {
         Box::new(Live::new(color))
     } else {
-        Box::new(Plain { names: Names::default(), color, last: None, left_out: 0 })
+        Box::new(Plain { names: StepNames::default(), color, last: None, left_out: 0 })
     }
 }
 
 /// Shows a run in plain lines, at a bounded rate.
 struct Plain {
-    names: Names,
+    names: StepNames,
     color: bool,
     last: Option<Instant>,
     left_out: u32,
@@ -46,7 +46,10 @@ impl Reporter for Plain {
     fn record(&mut self, record: &Record, job: &Job) {
         self.names.record(record);
         if let Some(line) = line(record, job, &self.names) {
-            if line.weight == Weight::Routine && self.is_too_much(record, job) {
+            let routine = line.weight == Weight::Routine;
+            if routine && is_inner(record) {
+                // `prodigy events` tells about the steps inside other steps.
+            } else if routine && self.is_too_much(job) {
                 self.left_out += 1;
             } else {
                 self.catch_up();
@@ -66,13 +69,11 @@ impl Reporter for Plain {
 impl Plain {
     /// Returns whether a routine line has to be left out to keep the rate bounded.
     ///
-    /// Steps inside other steps are left to `prodigy events`, and so is most of a long
-    /// workflow when it runs fast; the last step is always shown.
-    fn is_too_much(&self, record: &Record, job: &Job) -> bool {
-        let inner = matches!(&record.event, Event::StepCompleted(step) if !step.is_top_level());
+    /// That is so for most of a long workflow that runs fast; the last step is always shown.
+    fn is_too_much(&self, job: &Job) -> bool {
         let many = job.steps_in_all() > ALWAYS_SHOWN;
         let soon = self.last.is_some_and(|last| last.elapsed() < ROUTINE_EVERY);
-        inner || (many && soon && job.done < job.steps_in_all())
+        many && soon && job.done < job.steps_in_all()
     }
 
     /// Says how many lines were left out.
@@ -86,6 +87,14 @@ impl Plain {
     fn print(&self, text: &str) {
         // A reader that went away must not stop the work.
         writeln!(io::stderr(), "{text}").ok();
+    }
+}
+
+/// Returns whether a record is about a step inside another one.
+fn is_inner(record: &Record) -> bool {
+    match &record.event {
+        Event::StepCompleted(step) => !step.is_top_level() && !step.step.starts_with("merge."),
+        _ => false,
     }
 }
 

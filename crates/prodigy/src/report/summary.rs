@@ -24,7 +24,8 @@ pub(crate) fn exit(ending: Ending) -> Exit {
 /// Says what a run came to.
 pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
     let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
-    let cost = if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
+    let cost =
+        if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
     match (&job.end, ending) {
         (Some(End::Completed(status)), _) => {
             let how = match status {
@@ -38,7 +39,10 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             out.note(format_args!("next: prodigy events {id}"));
         }
         (Some(End::Failed { step, failure }), _) => {
-            out.note(format_args!("\nfailed at step {step}: {} · {steps} done{cost}", failure.message));
+            out.note(format_args!(
+                "\nfailed at step {step}: {} · {steps} done{cost}",
+                failure.message
+            ));
             for line in failure.output_tail.lines() {
                 out.note(format_args!("  | {line}"));
             }

@@ -4,9 +4,12 @@
 
 mod completions;
 mod config;
+mod crash;
+mod doctor;
 mod events;
 mod fixture;
 mod init;
+mod interrupt;
 mod jobs;
 mod logs;
 mod process;
@@ -15,3 +18,4 @@ mod run;
 mod simulate_agent;
 mod stories;
 mod validate;
+mod worktree;

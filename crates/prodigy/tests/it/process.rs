@@ -93,7 +93,7 @@ fn mark() -> String {
 }
 
 /// Returns the command lines of the living processes with a mark in environment or arguments.
-fn marked(mark: &str) -> Vec<String> {
+pub(crate) fn marked(mark: &str) -> Vec<String> {
     let has = |bytes: &[u8]| bytes.windows(mark.len()).any(|window| window == mark.as_bytes());
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {
@@ -110,7 +110,7 @@ fn marked(mark: &str) -> Vec<String> {
 
 /// Waits, within bounds, until something is so.
 #[track_caller]
-fn eventually(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");

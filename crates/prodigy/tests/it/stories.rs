@@ -1,7 +1,15 @@
 //! What the tests of running workflows share.
 
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
 use prodigy_testkit::{Seen, World};
 use regex::Regex;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Makes a world whose repository holds `workflow.yml`.
 pub(crate) fn world(workflow: &str) -> World {
@@ -29,4 +37,86 @@ pub(crate) fn stable(seen: &Seen) -> String {
     let text = Regex::new(r"\b\d+(\.\d+)?(ms|s)\b").unwrap().replace_all(&text, "[time]");
     let text = Regex::new(r"\bat [0-9a-f]{10}\b").unwrap().replace_all(&text, "at [commit]");
     text.into_owned()
+}
+
+/// Returns the types of the job's events, in order.
+pub(crate) fn events(world: &World) -> Vec<String> {
+    let told = records(world);
+    told.iter().map(|record| record["event_type"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the records of the job's journal.
+pub(crate) fn records(world: &World) -> Vec<serde_json::Value> {
+    journal(world)
+        .iter()
+        .flat_map(|path| {
+            let text = fs::read_to_string(path).unwrap();
+            let lines: Vec<_> =
+                text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            lines
+        })
+        .collect()
+}
+
+/// Returns the files of the job's journal, in order.
+pub(crate) fn journal(world: &World) -> Vec<PathBuf> {
+    let directory = world.home().join("events/repo/job");
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// A `prodigy` that runs in the background.
+pub(crate) struct Started {
+    child: Option<Child>,
+}
+
+impl Started {
+    /// Starts `prodigy` with arguments.
+    pub(crate) fn new(world: &World, args: &[&str]) -> Self {
+        Self::of(&mut world.prodigy_command(args))
+    }
+
+    /// Starts a command.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { child: Some(command.spawn().unwrap()) }
+    }
+
+    /// Returns its process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().unwrap())
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Waits, within bounds, until it has ended.
+    pub(crate) fn seen(mut self, world: &World) -> Seen {
+        let mut child = self.child.take().unwrap();
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > Duration::from_secs(30) {
+                child.kill().unwrap();
+                panic!("still running: {}", world.seen(&child.wait_with_output().unwrap()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        world.seen(&child.wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
 }

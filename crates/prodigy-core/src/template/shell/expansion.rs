@@ -161,7 +161,7 @@ impl Scanner<'_> {
             }
         }
         word.range.end = self.pos;
-        self.found.forbid_words(word.range, "has the filter `words` inside a `${…}` of the shell");
+        self.found.forbid_words(&word, "has the filter `words` inside a `${…}` of the shell");
     }
 
     /// Whether the parentheses that opened `skip` bytes from here close together.
@@ -211,7 +211,7 @@ impl Scanner<'_> {
                 }
             }
             word.range.end = scanner.pos;
-            scanner.found.forbid_words(word.range, "has the filter `words` inside arithmetic");
+            scanner.found.forbid_words(&word, "has the filter `words` inside arithmetic");
         });
     }
 

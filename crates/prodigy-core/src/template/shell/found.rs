@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::variables::{EVALUATED, Variables};
+use super::{
+    variables::{EVALUATED, Variables},
+    word::Word,
+};
 use crate::{
     diagnostic::Fault,
     template::{filter::Filter, reference::Reference},
@@ -166,9 +169,9 @@ impl Found {
         if let Quoting::Refused(refusal) = quoting {
             self.refuse(range, refusal);
         } else if quoting == Quoting::Arithmetic {
-            self.require(range, Check::Integer);
+            self.require_of(number, Check::Integer);
         } else if quoting != Quoting::None {
-            self.forbid_words(range, IN_QUOTES);
+            self.forbid_words_filter(number, IN_QUOTES);
         }
         number
     }
@@ -195,10 +198,20 @@ impl Found {
         self.refuse_if(&range, refusal, |filter| filter != Some(Filter::Raw));
     }
 
-    /// Refuses the references in a stretch that may become several words.
-    pub(super) fn forbid_words(&mut self, range: Range<usize>, reason: &'static str) {
+    /// Refuses the references of a word that may become several words.
+    pub(super) fn forbid_words(&mut self, word: &Word, reason: &'static str) {
+        for number in &word.references {
+            self.forbid_words_filter(*number, reason);
+        }
+    }
+
+    fn forbid_words_filter(&mut self, number: usize, reason: &'static str) {
         let help = "leave `|words` out, or move the reference to a place of its own";
-        self.refuse_if(&range, Refusal { reason, help }, |filter| filter == Some(Filter::Words));
+        if let Some(range) = self.range_of(number) {
+            self.refuse_if(&range, Refusal { reason, help }, |filter| {
+                filter == Some(Filter::Words)
+            });
+        }
     }
 
     fn refuse_if(
@@ -226,19 +239,21 @@ impl Found {
         }
     }
 
-    /// Demands something of every value in a stretch of the script.
-    pub(super) fn require(&mut self, range: Range<usize>, check: Check) {
-        let slots: Vec<usize> = self
-            .within(&range)
-            .filter(|(_, found)| self.shell_filter(found) != Some(Filter::Raw))
-            .map(|(_, found)| found.slot)
-            .collect();
-        for slot in slots {
-            if let Some(slot) = self.slots.get_mut(slot)
-                && !slot.checks.contains(&check)
-            {
-                slot.checks.push(check);
-            }
+    /// Demands something of every value that stands directly in a word.
+    pub(super) fn require(&mut self, word: &Word, check: Check) {
+        for number in &word.references {
+            self.require_of(*number, check);
+        }
+    }
+
+    /// Demands something of the value of one reference.
+    pub(super) fn require_of(&mut self, number: usize, check: Check) {
+        let Some(found) = self.occurrences.get(number) else { return };
+        if let Some(slot) = self.slots.get_mut(found.slot)
+            && slot.reference.shell_filter() != Some(Filter::Raw)
+            && !slot.checks.contains(&check)
+        {
+            slot.checks.push(check);
         }
     }
 

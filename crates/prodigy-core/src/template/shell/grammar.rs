@@ -163,7 +163,11 @@ impl Scanner<'_> {
                 list.pipeline = self.pos;
             }
             "then" | "elif" | "else" | "do" => list.pipeline = self.pos,
-            "!" | "time" | "coproc" => {}
+            "!" => {}
+            "time" => {
+                self.blanks();
+                self.eat("-p");
+            }
             "fi" | "done" | "}" => list.pipeline = list.outer.pop().unwrap_or(self.pos),
             "for" | "select" => {
                 list.outer.push(list.pipeline);
@@ -219,7 +223,7 @@ impl Scanner<'_> {
     fn case(&mut self) {
         self.blanks();
         let subject = self.word();
-        self.found.forbid_words(subject.range, IN_CASE);
+        self.found.forbid_words(&subject, IN_CASE);
         self.blank_lines();
         self.word();
         loop {
@@ -228,7 +232,7 @@ impl Scanner<'_> {
             self.blanks();
             let pattern = self.word();
             let over = self.peek().is_none() || (!parenthesis && pattern.is_keyword("esac"));
-            self.found.forbid_words(pattern.range, IN_CASE);
+            self.found.forbid_words(&pattern, IN_CASE);
             if over {
                 return;
             }
@@ -240,7 +244,7 @@ impl Scanner<'_> {
                 if pattern.range.is_empty() {
                     self.pos += next.len_utf8();
                 }
-                self.found.forbid_words(pattern.range, IN_CASE);
+                self.found.forbid_words(&pattern, IN_CASE);
             }
             if self.list(End::CaseItem) {
                 return;
@@ -264,7 +268,7 @@ impl Scanner<'_> {
                 word.text.push(next);
                 self.pos += next.len_utf8();
             }
-            self.found.forbid_words(word.range.clone(), "has the filter `words` inside `[[ ]]`");
+            self.found.forbid_words(&word, "has the filter `words` inside `[[ ]]`");
             words.push(word);
         }
         for (number, word) in words.iter().enumerate() {
@@ -273,7 +277,7 @@ impl Scanner<'_> {
                 // Bash evaluates both sides, and `a[$(command)]` runs the command.
                 let before = number.checked_sub(1).and_then(|before| words.get(before));
                 for side in [before, after].into_iter().flatten() {
-                    self.found.require(side.range.clone(), Check::Integer);
+                    self.found.require(side, Check::Integer);
                 }
             } else if matches!(word.text.as_str(), "-v" | "-R")
                 && let Some(name) = after
@@ -288,7 +292,7 @@ impl Scanner<'_> {
         if self.eat("<<<") {
             self.blanks();
             let word = self.word();
-            self.found.forbid_words(word.range.clone(), IN_REDIRECTION);
+            self.found.forbid_words(&word, IN_REDIRECTION);
             list.here_strings.push(word);
         } else if self.eat("<<-") {
             self.announce_heredoc(true);
@@ -299,7 +303,7 @@ impl Scanner<'_> {
             while self.eat(">") || self.eat("&") || self.eat("|") {}
             self.blanks();
             let word = self.word();
-            self.found.forbid_words(word.range, IN_REDIRECTION);
+            self.found.forbid_words(&word, IN_REDIRECTION);
         }
     }
 

@@ -5,7 +5,6 @@ use super::{
     scanner::Scanner,
     word::Word,
 };
-use crate::template::reference::{self, Owner};
 
 /// A here-document whose text is still to come.
 #[derive(Clone, Debug)]
@@ -65,7 +64,7 @@ impl Scanner<'_> {
                         self.pos += 1;
                     }
                 }
-                '$' => self.expand_in_body(&mut word),
+                '$' => self.dollar(Quoting::Here, &mut word),
                 '`' if !pending.quoted => self.backtick(&mut word),
                 _ => self.pos += next.len_utf8(),
             }
@@ -75,15 +74,6 @@ impl Scanner<'_> {
         }
         // A substitution that never closes may have read past the end.
         self.pos = self.pos.max(end.1);
-    }
-
-    fn expand_in_body(&mut self, word: &mut Word) {
-        // `${a.b}` of some other language is as likely here as a misspelled name,
-        // but the shell would stop at it, so it is reported like anywhere else.
-        match reference::owner(self.source, self.pos, self.names) {
-            Owner::Template if self.rest().starts_with("${") => self.reference(Quoting::Here, word),
-            Owner::Template | Owner::Shell | Owner::Nobody(_) => self.dollar(Quoting::Here, word),
-        }
     }
 
     /// Returns where the text ends, and where the line after it starts.

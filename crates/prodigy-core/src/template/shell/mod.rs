@@ -11,6 +11,7 @@ mod expansion;
 mod found;
 mod grammar;
 mod heredoc;
+mod interpreter;
 mod options;
 mod rules;
 mod scanner;

@@ -7,9 +7,10 @@ use std::ops::Range;
 
 use super::{
     found::{Check, Found, Refusal},
+    interpreter::{interpreted, interpreter},
     options::{Kind, Takes},
     special,
-    tools::{EVALUATORS, INTERPRETERS, Interpreter, Operand, PREFIXES, Prefix},
+    tools::{EVALUATORS, Operand, PREFIXES, Prefix, RUNNERS},
     word::Word,
 };
 
@@ -20,7 +21,7 @@ pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
     let assignments = words.iter().take_while(|word| word.equals.is_some()).count();
     let (before, words) = words.split_at(assignments.min(words.len()));
     for word in before {
-        found.forbid_words(word.range.clone(), IN_ASSIGNMENT);
+        found.forbid_words(word, IN_ASSIGNMENT);
         let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
         let equals = word.equals.unwrap_or(word.range.end);
         found.refuse(word.range.start..equals, AS_VARIABLE);
@@ -66,16 +67,8 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
     if let Some(interpreter) = interpreter(name) {
         return interpreted(found, name, interpreter, arguments);
     }
-    special::command(found, name, arguments).unwrap_or_else(|| {
-        nested_interpreters(found, arguments);
-        false
-    })
-}
-
-/// Finds an interpreter; `python3.12` is `python`.
-fn interpreter(name: &str) -> Option<&'static Interpreter> {
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.iter().find(|known| known.names.contains(&name) || known.names.contains(&plain))
+    special::command(found, name, arguments)
+        .unwrap_or_else(|| nested_interpreter(found, name, arguments))
 }
 
 /// Checks the arguments of a program that is known only at run time: `-c` and
@@ -93,10 +86,10 @@ fn unknown_program(found: &mut Found, arguments: &[Word]) {
 
 /// Finds `sh -c` and its like among the arguments of another program, such as
 /// a container runner.
-fn nested_interpreters(found: &mut Found, arguments: &[Word]) {
+fn nested_interpreter(found: &mut Found, name: &str, arguments: &[Word]) -> bool {
     for (number, word) in arguments.iter().enumerate() {
-        let Some(name) = word.program() else { continue };
-        let Some(known) = interpreter(name).filter(|known| known.operand == Operand::File) else {
+        let Some(nested) = word.program() else { continue };
+        let Some(known) = interpreter(nested).filter(|known| known.operand == Operand::File) else {
             continue;
         };
         let rest = arguments.get(number + 1..).unwrap_or_default();
@@ -106,110 +99,18 @@ fn nested_interpreters(found: &mut Found, arguments: &[Word]) {
                 Kind::Next(Takes::Code) | Kind::Attached(Takes::Code)
             )
         };
-        if rest.iter().take_while(|word| word.text.starts_with('-')).any(is_code) {
-            interpreted(found, name, known, rest);
-            return;
+        let is_runner = RUNNERS.contains(&name);
+        if is_runner || rest.iter().take_while(|word| word.text.starts_with('-')).any(is_code) {
+            return interpreted(found, nested, known, rest) && is_runner;
         }
     }
-}
-
-/// Checks the arguments of a program that reads program text.
-fn interpreted(found: &mut Found, name: &str, known: &Interpreter, arguments: &[Word]) -> bool {
-    let code = format!("stands in program text that `{name}` reads");
-    let code = Refusal { reason: &code, help: known.help };
-    let file = format!("chooses the program that `{name}` runs");
-    let file = Refusal { reason: &file, help: "write the name of the program" };
-    let mut has_program = false;
-    let mut operands = 0;
-    let mut options_end = false;
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if !options_end && word.text == "--" {
-            options_end = true;
-            continue;
-        }
-        let kind = if options_end { Kind::Operand } else { known.options.read(&word.text) };
-        match kind {
-            Kind::Flag => {
-                if word.is_unknown_option() {
-                    found.refuse(word.range.clone(), AS_OPTION);
-                }
-                if known.stdin && word.text == "-s" {
-                    return true;
-                }
-            }
-            Kind::Attached(takes) | Kind::Next(takes) => {
-                let refusal = match takes {
-                    Takes::Code => Some(code),
-                    Takes::File => Some(file),
-                    Takes::Value | Takes::Pair => None,
-                };
-                has_program |= supplies_program(name, &word.text, takes);
-                let more = match kind {
-                    Kind::Next(Takes::Pair) => 2,
-                    Kind::Next(_) => 1,
-                    Kind::Attached(_) | Kind::Flag | Kind::Operand => 0,
-                };
-                let values = words.by_ref().take(more).chain((more == 0).then_some(word));
-                for value in values {
-                    if let Some(refusal) = refusal {
-                        found.refuse(value.range.clone(), refusal);
-                    }
-                    found.forbid_words(
-                        value.range.clone(),
-                        "has the filter `words` after an option",
-                    );
-                }
-            }
-            Kind::Operand => {
-                if known.operand == Operand::File && word.text == "-" && !has_program {
-                    return known.stdin;
-                }
-                let reads_code = match known.operand {
-                    Operand::Code => !has_program,
-                    Operand::DataThenCode => operands > 0,
-                    Operand::File | Operand::Data => false,
-                };
-                if reads_code && !is_subcommand(name, &word.text) {
-                    found.refuse(word.range.clone(), code);
-                    has_program = true;
-                } else if known.operand == Operand::File && !has_program {
-                    found.refuse(word.range.clone(), file);
-                    has_program = true;
-                } else if known.guard_dash && !options_end {
-                    guard_dash(found, word);
-                }
-                operands += 1;
-                if !known.permutes {
-                    break;
-                }
-            }
-        }
-    }
-    known.stdin && !has_program
-}
-
-/// Whether an option of these supplies the program, so that no operand does.
-fn supplies_program(name: &str, option: &str, takes: Takes) -> bool {
-    let only_adds = match name {
-        "perl" | "ruby" | "node" | "nodejs" | "bun" | "lua" | "php" => takes == Takes::File,
-        "jq" | "gojq" | "jaq" => option.starts_with("-L") || option.starts_with("--lib"),
-        "awk" | "gawk" | "mawk" | "nawk" => {
-            option.starts_with("-v") || option.starts_with("--assign")
-        }
-        _ => option == "--rcfile" || option == "--init-file",
-    };
-    !only_adds && matches!(takes, Takes::Code | Takes::File)
-}
-
-fn is_subcommand(name: &str, operand: &str) -> bool {
-    name == "yq" && ["e", "eval", "ea", "eval-all"].contains(&operand)
+    false
 }
 
 /// Demands that a word that starts with a value is no option.
 pub(super) fn guard_dash(found: &mut Found, word: &Word) {
-    if let Some(range) = word.starts_with.and_then(|number| found.range_of(number)) {
-        found.require(range, Check::NoDash);
+    if let Some(number) = word.starts_with {
+        found.require_of(number, Check::NoDash);
     }
 }
 
@@ -237,24 +138,18 @@ fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) 
                     if takes == Takes::Code {
                         found.refuse(value.range.clone(), code);
                     }
-                    found.forbid_words(
-                        value.range.clone(),
-                        "has the filter `words` after an option",
-                    );
+                    found.forbid_words(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
             Kind::Operand => {
                 if let Some(variable) = word.assigned_name() {
-                    found.forbid_words(word.range.clone(), IN_ASSIGNMENT);
-                    assigned(found, &variable.to_owned(), word.range.clone());
+                    found.forbid_words(word, IN_ASSIGNMENT);
+                    assigned(found, variable, word.range.clone());
                 } else if operands < prefix.operands {
                     operands += 1;
-                    found.forbid_words(
-                        word.range.clone(),
-                        "has the filter `words` before a command",
-                    );
-                    found.require(word.range.clone(), Check::Simple);
+                    found.forbid_words(word, "has the filter `words` before a command");
+                    found.require(word, Check::Simple);
                 } else {
                     return command(found, arguments.get(at - 1..).unwrap_or_default());
                 }

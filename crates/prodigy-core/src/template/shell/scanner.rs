@@ -123,11 +123,9 @@ impl<'a> Scanner<'a> {
         let mut word = Word::at(self.pos);
         while let Some(next) = self.peek() {
             match next {
-                ' ' | '\t' | '\n' | ';' | '&' | '|' | ')' => break,
                 '<' | '>' if self.byte(1) == Some(b'(') => self.process(&mut word),
-                '<' | '>' => break,
                 '(' if self.opens_group(&word) => self.group(&mut word),
-                '(' => break,
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                 '=' => self.equals(&mut word),
                 '\'' => self.single(Quoting::Single, &mut word),
                 '"' => self.double(&mut word),
@@ -150,7 +148,7 @@ impl<'a> Scanner<'a> {
         let alone = word.starts_with.and_then(|number| self.found.range_of(number));
         if alone.as_ref() != Some(&word.range) {
             self.found.forbid_words(
-                word.range.clone(),
+                word,
                 "has the filter `words`, so it must stand alone and not touch other text",
             );
         }
@@ -221,7 +219,7 @@ impl<'a> Scanner<'a> {
                 if part.range.is_empty() {
                     scanner.pos += next.len_utf8();
                 }
-                scanner.found.forbid_words(part.range, "has the filter `words` inside a pattern");
+                scanner.found.forbid_words(&part, "has the filter `words` inside a pattern");
             }
         });
     }

@@ -14,7 +14,7 @@ use super::{
 pub(super) fn command(found: &mut Found, name: &str, arguments: &[Word]) -> Option<bool> {
     match name {
         "export" | "readonly" | "local" | "declare" | "typeset" => declaration(found, arguments),
-        "unset" | "read" | "mapfile" | "readarray" | "getopts" | "wait" => {
+        "unset" | "read" | "mapfile" | "readarray" | "getopts" => {
             names(found, name, arguments);
         }
         "printf" => printf(found, arguments),
@@ -48,7 +48,7 @@ fn declaration(found: &mut Found, arguments: &[Word]) {
         if assigned.is_none() || name.contains('[') {
             found.refuse(word.range.clone(), NAME);
         }
-        found.forbid_words(word.range.clone(), "has the filter `words` in a declaration");
+        found.forbid_words(word, "has the filter `words` in a declaration");
         found.variables.note_declared(name, word.range.clone());
         rules::assigned(found, name, word.range.clone());
     }
@@ -125,7 +125,7 @@ fn find(found: &mut Found, arguments: &[Word]) {
             let (nested, more) = rest.split_at(end);
             rules::command(found, nested);
             for word in nested {
-                found.require(word.range.clone(), Check::NoBraces);
+                found.require(word, Check::NoBraces);
             }
             rest = more;
         } else if !before.starts_with('-') {
@@ -158,16 +158,13 @@ fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
         at += 1;
-        replaces |= word.text.starts_with("-I")
-            || word.text.starts_with("-i")
-            || word.text.starts_with("--replace");
+        let is_letters = word.text.starts_with('-') && !word.text.starts_with("--");
+        replaces |=
+            word.text.starts_with("--replace") || (is_letters && word.text.contains(['I', 'i']));
         match options.read(&word.text) {
             Kind::Next(_) => {
                 if let Some(value) = arguments.get(at) {
-                    found.forbid_words(
-                        value.range.clone(),
-                        "has the filter `words` after an option",
-                    );
+                    found.forbid_words(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
@@ -218,7 +215,7 @@ fn make(found: &mut Found, arguments: &[Word]) {
             Kind::Operand if word.known_start().contains('=') => {
                 found.refuse(word.range.clone(), refusal);
             }
-            Kind::Operand => found.require(word.range.clone(), Check::Simple),
+            Kind::Operand => found.require(word, Check::Simple),
         }
     }
 }
@@ -314,7 +311,7 @@ fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
             Kind::Attached(_) => {}
             Kind::Operand if !has_host => {
                 has_host = true;
-                found.require(word.range.clone(), Check::Simple);
+                found.require(word, Check::Simple);
             }
             Kind::Operand => {
                 for word in std::iter::once(word).chain(words.by_ref()) {

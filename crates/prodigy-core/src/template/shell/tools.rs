@@ -54,13 +54,19 @@ const fn language(
 ) -> Interpreter {
     Interpreter {
         names,
-        options: Options { code, file, valued, pairs: &[], attached: "iIxFCDd" },
+        options: Options { code, file, valued, pairs: &[], attached: "" },
         operand: Operand::File,
         permutes: false,
         stdin: true,
         guard_dash: false,
         help,
     }
+}
+
+/// The letters of `-i.orig` after the `i` are no options.
+const fn edits_in_place(interpreter: Interpreter) -> Interpreter {
+    let options = Options { attached: "iFC", ..interpreter.options };
+    Interpreter { options, ..interpreter }
 }
 
 const fn filter_program(
@@ -128,20 +134,20 @@ pub(super) const INTERPRETERS: &[Interpreter] = &[
         &["-W", "-X"],
         "pass the value as an argument: `python3 -c '… sys.argv[1] …' ${x}`",
     ),
-    language(
+    edits_in_place(language(
         &["perl"],
         &["-e", "-E"],
         &["-M", "-m", "-I"],
         &[],
         "pass the value as an argument: `perl -e '… $ARGV[0] …' -- ${x}`",
-    ),
-    language(
+    )),
+    edits_in_place(language(
         &["ruby"],
         &["-e"],
         &["-r", "-I"],
         &[],
         "pass the value as an argument: `ruby -e '… ARGV[0] …' -- ${x}`",
-    ),
+    )),
     language(
         &["node", "nodejs", "bun"],
         &["-e", "-p", "-pe", "--eval", "--print"],
@@ -276,7 +282,10 @@ pub(super) const PREFIXES: &[Prefix] = &[
     prefix(&["npx", "bunx", "uvx"], &["-p", "--package", "--from", "--with"], 0),
     prefix(
         &["sudo"],
-        &["-u", "-g", "-p", "-C", "-h", "-U", "-r", "-t", "-D", "-R", "-T", "--user", "--group"],
+        &[
+            "-u", "-g", "-p", "-C", "-h", "-U", "-r", "-t", "-D", "-R", "-T", "--user", "--group",
+            "--host", "--prompt", "--chdir", "--chroot", "--role", "--type",
+        ],
         0,
     ),
     prefix(&["doas"], &["-u", "-C"], 0),
@@ -307,11 +316,18 @@ pub(super) const PREFIXES: &[Prefix] = &[
     },
 ];
 
+/// Programs that run a command somewhere else, with arguments that we do not know.
+pub(super) const RUNNERS: &[&str] = &[
+    "docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "nix", "uv", "poetry", "pipenv",
+    "bundle", "wsl", "vagrant",
+];
+
 /// Programs that hand all of their arguments to a shell, or evaluate them.
 pub(super) const EVALUATORS: &[(&[&str], &str)] = &[
     (&["eval"], "write the command itself instead of building it from text"),
     (&["trap"], "put the value into a shell variable first, and use `\"$value\"` in single quotes"),
     (&["alias"], "write a function instead"),
+    (&["coproc"], "start the command in the background with `&`"),
     (&["let"], "use `$((…))`, which takes whole numbers"),
     (&["watch", "parallel", "tmux", "screen", "at", "batch", "expect"], BY_ENVIRONMENT),
     (&["bind", "complete", "compgen", "enable", "fc", "hash"], "write the text itself"),

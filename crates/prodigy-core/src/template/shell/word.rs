@@ -16,6 +16,8 @@ pub(super) struct Word {
     pub(super) quoted: bool,
     /// The number of the reference that it starts with.
     pub(super) starts_with: Option<usize>,
+    /// The numbers of all references that stand in it directly, not in a substitution.
+    pub(super) references: Vec<usize>,
     /// If it is `NAME=…`: where the `=` stands in the script.
     pub(super) equals: Option<usize>,
 }
@@ -35,6 +37,7 @@ impl Word {
         if self.text.is_empty() {
             self.starts_with = Some(number);
         }
+        self.references.push(number);
         self.text.push(UNKNOWN);
     }
 

@@ -1,11 +1,9 @@
 //! Checking a file against the tables: all mistakes at once.
 
-use std::collections::HashMap;
-
 use super::{
     file::{MAPREDUCE, WORKFLOW},
     fit::{Class, class, class_of, fits, help_for, wrong_name},
-    shape::{Choice, KeyShape, Names, RecordShape, Shape, TaggedShape},
+    shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape},
     step::STEP,
     suggest,
     words::{either, expected, found, shortened},
@@ -107,19 +105,25 @@ impl Checker<'_> {
             self.report(Diagnostic::error(node.span, "there are no steps"));
         }
         for step in steps {
-            self.record(&Place::new("a step", step.span), &STEP, step);
+            self.value(&Place::new("a step", step.span), &Shape::Record(&STEP), step);
         }
     }
 
     fn mapping_file(&mut self, node: &Node) {
         self.complete = node.get("extends").is_none() && node.get("template").is_none();
         let mode = node.get("mode").and_then(Node::as_str);
-        let has = |keys: &[&str]| keys.iter().any(|key| node.get(key).is_some());
         let is_mapreduce = match mode {
             Some("mapreduce") => true,
             Some("sequential") => false,
             // A wrong or missing mode is one mistake, not one for every key of the other kind.
-            Some(_) | None => has(&["map", "reduce", "setup"]) && !has(&["steps", "commands"]),
+            Some(_) | None => {
+                let keys =
+                    || node.as_mapping().unwrap_or_default().iter().map(|(key, _)| &key.text);
+                let only_in = |here: &RecordShape, there: &RecordShape| {
+                    keys().any(|key| here.key(key).is_some() && there.key(key).is_none())
+                };
+                only_in(&MAPREDUCE, &WORKFLOW) && !only_in(&WORKFLOW, &MAPREDUCE)
+            }
         };
         let record = if is_mapreduce { &MAPREDUCE } else { &WORKFLOW };
         let start = Span { end: node.span.start, ..node.span };
@@ -128,6 +132,10 @@ impl Checker<'_> {
     }
 
     fn value(&mut self, place: &Place, shape: &Shape, node: &Node) {
+        // Looking for more mistakes than are listed only takes time.
+        if self.diagnostics.len() > MAX_DIAGNOSTICS {
+            return;
+        }
         if node.is_null() && !matches!(shape, Shape::Any) {
             let message = format!("{} has no value", place.title);
             let help = if matches!(shape, Shape::Text | Shape::Template) {
@@ -198,7 +206,7 @@ impl Checker<'_> {
         }
     }
 
-    fn table(&mut self, place: &Place, names: Names, value: &Shape, shape: &Shape, node: &Node) {
+    fn table(&mut self, place: &Place, names: KeyNames, value: &Shape, shape: &Shape, node: &Node) {
         let Some(entries) = node.as_mapping() else {
             self.wrong(place, shape, node);
             return;
@@ -250,7 +258,7 @@ impl Checker<'_> {
             self.report(diagnostic);
             return;
         };
-        let mut seen: HashMap<&'static str, &str> = HashMap::new();
+        let mut seen: Vec<(&'static str, &str)> = Vec::new();
         let mut meant = Vec::new();
         for (key, value) in entries {
             if record.key(&key.text).is_some() {
@@ -262,7 +270,10 @@ impl Checker<'_> {
         let owner = entries.first().map_or(place.owner, |(key, _)| key.span);
         // A list element has no key of its own, so its first key stands for it.
         let owner = if place.owner == node.span { owner } else { place.owner };
-        for key in record.keys().filter(|key| key.required && !seen.contains_key(key.name)) {
+        for key in record
+            .keys()
+            .filter(|key| key.required && !seen.iter().any(|(name, _)| *name == key.name))
+        {
             // A misspelled key is one mistake, not two.
             let excused = meant.contains(&key.name) || (is_root(record) && !self.complete);
             if !excused {
@@ -302,17 +313,19 @@ impl Checker<'_> {
         node: &'n Node,
         key: &'n Key,
         value: &Node,
-        seen: &mut HashMap<&'static str, &'n str>,
+        seen: &mut Vec<(&'static str, &'n str)>,
     ) {
         let Some(shape) = record.key(&key.text) else {
             return;
         };
-        if let Some(other) = seen.insert(shape.name, &key.text) {
+        let other = seen.iter().find(|(name, _)| *name == shape.name);
+        if let Some((_, other)) = other {
             let message = format!("`{other}` and `{}` mean the same", key.text);
             self.report(
                 Diagnostic::error(key.span, message).help(format!("keep `{}`", shape.name)),
             );
         }
+        seen.push((shape.name, &key.text));
         self.company(record, shape, node, key);
         if let Some(instead) = shape.deprecated {
             let message = format!("`{}` is deprecated", key.text);
@@ -668,6 +681,7 @@ mod tests {
             "steps: [{shell: a}]\nmax_parallel: 3\n",
             "mode: mapreduce\n",
             "map: {input: a.json, agent_template: [{shell: a}]}\n",
+            "error_policy: {max_failures: 3}\n",
             "mode: mapreduce\nmap: {}\n",
             "mode: mapreduce\nsteps: []\nmap: {input: a, agent_template: [{shell: a}]}\n",
             "mode: mapreduce\nagent_template: []\nmap: {input: a}\n",
@@ -699,6 +713,11 @@ mod tests {
         "map: {input: a.json, agent_template: [{shell: a}]}\n"
         1:1: a MapReduce workflow needs `mode`
           help: add `mode: mapreduce`
+        "error_policy: {max_failures: 3}\n"
+        1:1: a MapReduce workflow needs `mode`
+          help: add `mode: mapreduce`
+        1:1: a MapReduce workflow needs `map`
+          help: add `map: …`
         "mode: mapreduce\nmap: {}\n"
         2:1: `map` needs `input`
           help: add `input: …`

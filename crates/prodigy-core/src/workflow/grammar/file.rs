@@ -3,7 +3,7 @@
 use super::{
     policy::{ERROR_POLICY, POLICY},
     settings::{FORMATS, SETTINGS, TEXTS},
-    shape::{Choice, KeyShape, LARGEST, Names, RecordShape, Shape},
+    shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape},
     step::STEPS,
 };
 use crate::{diagnostic::Diagnostic, yaml::Node};
@@ -86,7 +86,7 @@ pub static SETUP: RecordShape = RecordShape {
         &[KeyShape::new(
             "capture_outputs",
             Shape::Table {
-                names: Names::Variable,
+                names: KeyNames::Variable,
                 value: &Shape::OneOf(&[
                     Shape::Integer { min: 0, max: LARGEST },
                     Shape::Record(&CAPTURE_OUTPUT),

@@ -1,7 +1,7 @@
 //! Whether a single value is what its shape asks for.
 
 use super::{
-    shape::{Names, Shape},
+    shape::{KeyNames, Shape},
     suggest,
     words::{is_bool, looks_like_a_number, shortened},
 };
@@ -117,7 +117,7 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
 }
 
 /// Returns what is wrong with a key that the author chose.
-pub(super) fn wrong_name(names: Names, name: &str) -> Option<String> {
+pub(super) fn wrong_name(names: KeyNames, name: &str) -> Option<String> {
     let is_identifier = || {
         let mut letters = name.chars();
         letters.next().is_some_and(|letter| letter.is_ascii_alphabetic() || letter == '_')
@@ -125,13 +125,13 @@ pub(super) fn wrong_name(names: Names, name: &str) -> Option<String> {
     };
     let shown = shortened(name);
     match names {
-        Names::Free => name.trim().is_empty().then(|| "a name is empty".to_owned()),
-        Names::Variable => (!is_identifier()).then(|| {
+        KeyNames::Free => name.trim().is_empty().then(|| "a name is empty".to_owned()),
+        KeyNames::Variable => (!is_identifier()).then(|| {
             format!("`{shown}` cannot be the name of a variable: only letters, digits and `_`, no digit first")
         }),
-        Names::Environment => (name.is_empty() || name.contains(['=', '\0']))
+        KeyNames::Environment => (name.is_empty() || name.contains(['=', '\0']))
             .then(|| format!("`{shown}` cannot be the name of an environment variable")),
-        Names::ExitCode => (!name.parse::<u8>().is_ok_and(|code| code > 0))
+        KeyNames::ExitCode => (!name.parse::<u8>().is_ok_and(|code| code > 0))
             .then(|| format!("`{shown}` is not an exit code from 1 to 255")),
     }
 }

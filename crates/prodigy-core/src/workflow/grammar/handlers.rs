@@ -1,7 +1,7 @@
 //! What happens after a step: handlers and judges.
 
 use super::{
-    shape::{Choice, KeyShape, LARGEST, Names, RecordShape, Shape},
+    shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape},
     step::HANDLER_STEP,
 };
 use crate::{diagnostic::Diagnostic, yaml::Node};
@@ -53,7 +53,7 @@ pub static HANDLER: RecordShape = RecordShape {
         .or("`false`"),
         KeyShape::new(
             "capture",
-            Shape::Table { names: Names::Variable, value: &Shape::Text },
+            Shape::Table { names: KeyNames::Variable, value: &Shape::Text },
             "Makes variables of the handler's combined output.",
         ),
         KeyShape::new("retry_original", Shape::Bool, "No longer needed.")

@@ -25,6 +25,6 @@ pub use policy::{BACKOFF, BUDGET, CIRCUIT_BREAKER, ERROR_POLICY, QUOTA, RETRY, R
 pub use reference::reference_markdown;
 pub use schema::json_schema;
 pub use settings::{AGENT, PARAMETER, SECRET, TEMPLATE};
-pub use shape::{Choice, KeyShape, Names, RecordShape, Shape, TaggedShape};
+pub use shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape};
 pub use step::{AGENT_CALL, CAPTURE, FOREACH, HANDLER_STEP, STEP, WRITE_FILE};
 pub use suggest::did_you_mean;

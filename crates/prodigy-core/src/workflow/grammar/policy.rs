@@ -1,7 +1,7 @@
 //! Trying again, and what to do about items that fail.
 
 use super::{
-    shape::{Choice, KeyShape, LARGEST, Names, RecordShape, Shape, TaggedShape},
+    shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape},
     step::STEPS,
 };
 
@@ -177,7 +177,7 @@ pub static ERROR_POLICY: RecordShape = RecordShape {
         &[
             KeyShape::new(
                 "handlers",
-                Shape::Table { names: Names::Free, value: &STEPS },
+                Shape::Table { names: KeyNames::Free, value: &STEPS },
                 "The steps of `on_item_failure: custom:NAME`.",
             ),
             KeyShape::new(

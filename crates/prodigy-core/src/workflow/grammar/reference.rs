@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::{
     file::{MAPREDUCE, WORKFLOW},
-    shape::{Names, RecordShape, Shape},
+    shape::{KeyNames, RecordShape, Shape},
     words::expected,
 };
 
@@ -79,8 +79,8 @@ fn shape(value: &Shape) -> String {
         }
         Shape::Table { names, value } => {
             let name = match names {
-                Names::Free | Names::Variable | Names::Environment => "name",
-                Names::ExitCode => "exit code",
+                KeyNames::Free | KeyNames::Variable | KeyNames::Environment => "name",
+                KeyNames::ExitCode => "exit code",
             };
             format!("{name} → {}", shape(value))
         }
@@ -170,8 +170,8 @@ mod tests {
         | `agents` | name → [command_agent](#command_agent) or [simulated_agent](#simulated_agent) |  | The agents that steps may name. |
         | `budget` | [budget](#budget) |  | Limits what the job may cost. |
         | `quota` | [quota](#quota) |  | What to do at the usage limit of an agent. |
-        | `extends` | text |  | A workflow file whose keys this one changes, relative to this file. |
-        | `imports` | list of text |  | Files whose keys are added, relative to this file. |
+        | `extends` | text, or list of text |  | Workflow files whose keys this one changes, relative to this file; a later one wins. |
+        | `imports` | text, or list of text |  | Files with settings that are added, relative to this file. |
         | `template` | [template](#template) |  | Makes this workflow from a template. |
         ");
         insta::assert_snapshot!(section(&crate::workflow::grammar::HANDLER), @"

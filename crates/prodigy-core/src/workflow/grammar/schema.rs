@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     file::{MAPREDUCE, WORKFLOW},
-    shape::{KeyShape, LARGEST, Names, RecordShape, Shape, TaggedShape},
+    shape::{KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape},
     step::STEP,
 };
 
@@ -48,10 +48,15 @@ fn definition(record: &'static RecordShape, definitions: &mut Map<String, Value>
         "additionalProperties": false,
         "properties": properties,
     });
-    let mut rules: Vec<Value> = record
-        .keys()
-        .filter(|key| key.required)
-        .map(|key| present(std::iter::once(&key.name).chain(key.aliases)))
+    // A file that is made from another one need not be whole.
+    let base: &[&str] = if ["workflow", "mapreduce"].contains(&record.name) {
+        &["extends", "template"]
+    } else {
+        &[]
+    };
+    let required = record.keys().filter(|key| key.required);
+    let mut rules: Vec<Value> = required
+        .map(|key| present(std::iter::once(&key.name).chain(key.aliases).chain(base)))
         .collect();
     if let Some(choice) = record.choice {
         let mut alternatives: Vec<Value> =
@@ -158,12 +163,12 @@ fn tagged(shape: &'static TaggedShape, definitions: &mut Map<String, Value>) -> 
     json!({"oneOf": each})
 }
 
-fn pattern(names: Names) -> &'static str {
+fn pattern(names: KeyNames) -> &'static str {
     match names {
-        Names::Free => "\\S",
-        Names::Variable => "^[A-Za-z_][A-Za-z0-9_]*$",
-        Names::Environment => "^[^=]+$",
-        Names::ExitCode => "^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$",
+        KeyNames::Free => "\\S",
+        KeyNames::Variable => "^[A-Za-z_][A-Za-z0-9_]*$",
+        KeyNames::Environment => "^[^=]+$",
+        KeyNames::ExitCode => "^([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$",
     }
 }
 

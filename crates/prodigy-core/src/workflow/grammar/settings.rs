@@ -1,14 +1,14 @@
 //! What stands at the top of a file: environment, secrets, parameters, agents.
 
 use super::policy::{BUDGET, QUOTA};
-use super::shape::{Choice, KeyShape, LARGEST, Names, RecordShape, Shape, TaggedShape};
+use super::shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape};
 
 /// How captured output can be read.
 pub(super) const FORMATS: &[&str] = &["string", "number", "json", "lines", "boolean"];
 
 /// Environment variables.
 pub(super) const ENVIRONMENT: Shape =
-    Shape::Table { names: Names::Environment, value: &Shape::Template };
+    Shape::Table { names: KeyNames::Environment, value: &Shape::Template };
 
 /// A list of texts.
 pub(super) const TEXTS: Shape = Shape::List(&Shape::Text);
@@ -24,32 +24,36 @@ pub(super) static SETTINGS: &[KeyShape] = &[
     ),
     KeyShape::new(
         "secrets",
-        Shape::Table { names: Names::Environment, value: &Shape::Record(&SECRET) },
+        Shape::Table { names: KeyNames::Environment, value: &Shape::Record(&SECRET) },
         "Values that are never shown: in no log, event or report.",
     ),
     KeyShape::new(
         "profiles",
-        Shape::Table { names: Names::Free, value: &ENVIRONMENT },
+        Shape::Table { names: KeyNames::Free, value: &ENVIRONMENT },
         "Sets of environment variables chosen with `--profile`.",
     ),
     KeyShape::new(
         "parameters",
-        Shape::Table { names: Names::Variable, value: &Shape::Record(&PARAMETER) },
+        Shape::Table { names: KeyNames::Variable, value: &Shape::Record(&PARAMETER) },
         "Values set with `--param`, used as `${params.NAME}`.",
     ),
     KeyShape::new(
         "agents",
-        Shape::Table { names: Names::Free, value: &Shape::Tagged(&AGENT) },
+        Shape::Table { names: KeyNames::Free, value: &Shape::Tagged(&AGENT) },
         "The agents that steps may name.",
     ),
     KeyShape::new("budget", Shape::Record(&BUDGET), "Limits what the job may cost."),
     KeyShape::new("quota", Shape::Record(&QUOTA), "What to do at the usage limit of an agent."),
     KeyShape::new(
         "extends",
-        Shape::Text,
-        "A workflow file whose keys this one changes, relative to this file.",
+        Shape::OneOf(&[Shape::Text, TEXTS]),
+        "Workflow files whose keys this one changes, relative to this file; a later one wins.",
     ),
-    KeyShape::new("imports", TEXTS, "Files whose keys are added, relative to this file."),
+    KeyShape::new(
+        "imports",
+        Shape::OneOf(&[Shape::Text, TEXTS]),
+        "Files with settings that are added, relative to this file.",
+    ),
     KeyShape::new("template", Shape::Record(&TEMPLATE), "Makes this workflow from a template."),
 ];
 
@@ -103,7 +107,7 @@ pub static TEMPLATE: RecordShape = RecordShape {
             .require(),
         KeyShape::new(
             "with",
-            Shape::Table { names: Names::Variable, value: &Shape::Any },
+            Shape::Table { names: KeyNames::Variable, value: &Shape::Any },
             "The parameters of the template.",
         ),
     ]],

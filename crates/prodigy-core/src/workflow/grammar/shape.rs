@@ -52,7 +52,7 @@ pub enum Shape {
     /// A mapping whose keys the author chooses.
     Table {
         /// What the keys must be.
-        names: Names,
+        names: KeyNames,
         /// What each value looks like.
         value: &'static Self,
     },
@@ -68,12 +68,12 @@ pub enum Shape {
 
 /// What keys that the author chooses must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum KeyNames {
     /// Any text that is not empty.
     Free,
-    /// Names that `${…}` can hold.
+    /// KeyNames that `${…}` can hold.
     Variable,
-    /// Names of environment variables.
+    /// KeyNames of environment variables.
     Environment,
     /// Exit codes from 1 to 255.
     ExitCode,

@@ -4,7 +4,7 @@ use super::{
     handlers::{ON_FAILURE, VALIDATE, both_places},
     policy::RETRY,
     settings::{ENVIRONMENT, FORMATS},
-    shape::{Choice, KeyShape, LARGEST, Names, RecordShape, Shape},
+    shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape},
 };
 
 /// The actions that run an agent.
@@ -73,7 +73,7 @@ static MODIFIERS: &[KeyShape] = &[
     KeyShape::new(
         "id",
         Shape::Text,
-        "Names the step for `${steps.ID.output}`, `.exit_code` and `.status`.",
+        "KeyNames the step for `${steps.ID.output}`, `.exit_code` and `.status`.",
     ),
     KeyShape::new("name", Shape::Text, "What progress shows.").or("the action"),
     KeyShape::new("when", Shape::Expression, "Skips the step unless the expression is true."),
@@ -110,7 +110,7 @@ static MODIFIERS: &[KeyShape] = &[
         "capture",
         Shape::OneOf(&[
             Shape::Text,
-            Shape::Table { names: Names::Variable, value: &Shape::Record(&CAPTURE) },
+            Shape::Table { names: KeyNames::Variable, value: &Shape::Record(&CAPTURE) },
         ]),
         "Keeps the output as a variable: a name, or names with format and stream.",
     ),
@@ -162,7 +162,7 @@ static MODIFIERS: &[KeyShape] = &[
     ),
     KeyShape::new(
         "on_exit_code",
-        Shape::Table { names: Names::ExitCode, value: &Shape::Record(&HANDLER_STEP) },
+        Shape::Table { names: KeyNames::ExitCode, value: &Shape::Record(&HANDLER_STEP) },
         "Picks a step by exit code, before `on_failure` is considered.",
     ),
     KeyShape::new(

@@ -6,7 +6,7 @@ use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
     template::{Dialect, Sink},
-    workflow::{Action, FileFormat, Foreach, ForeachInput, ForeachValue},
+    workflow::{FileFormat, Foreach, ForeachInput, ForeachValue, StepAction},
     yaml::{Key, Node},
 };
 
@@ -21,7 +21,7 @@ pub(super) const SHELL: &str = "sh";
 
 impl Lower<'_> {
     /// Reads the action of a step.
-    pub(super) fn action(&mut self, fields: &mut Fields<'_>, scope: &Scope) -> Option<Action> {
+    pub(super) fn action(&mut self, fields: &mut Fields<'_>, scope: &Scope) -> Option<StepAction> {
         let given: Vec<&(Key, Node)> =
             ACTIONS.iter().filter_map(|name| fields.take_entry(name)).collect();
         let Some((key, node)) = given.first() else {
@@ -37,23 +37,23 @@ impl Lower<'_> {
         }
     }
 
-    fn shell(&mut self, node: &Node, fields: &mut Fields<'_>, scope: &Scope) -> Option<Action> {
+    fn shell(&mut self, node: &Node, fields: &mut Fields<'_>, scope: &Scope) -> Option<StepAction> {
         let program = fields.take("shell_program").and_then(|node| self.filled(node));
         let program = program.unwrap_or_else(|| SHELL.to_owned());
         let allow_raw = fields.take("allow_raw").and_then(|node| self.boolean(node));
         let allow_raw = allow_raw.unwrap_or_default();
         let script = self.script(node, scope, dialect(&program), allow_raw)?;
-        Some(Action::Shell { script, program })
+        Some(StepAction::Shell { script, program })
     }
 
     /// Reads the prompt for the named agent.
-    pub(super) fn prompt(&mut self, node: &Node, agent: &str, scope: &Scope) -> Option<Action> {
+    pub(super) fn prompt(&mut self, node: &Node, agent: &str, scope: &Scope) -> Option<StepAction> {
         self.filled(node)?;
         let prompt = self.template(node, scope, Sink::Text)?;
-        Some(Action::Agent { agent: agent.to_owned(), prompt })
+        Some(StepAction::Agent { agent: agent.to_owned(), prompt })
     }
 
-    fn agent(&mut self, node: &Node, scope: &Scope) -> Option<Action> {
+    fn agent(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
         let mut fields = self.fields(node)?;
         let name = self.required(&mut fields, "use");
         let name = name.and_then(|node| self.filled(node));
@@ -63,7 +63,7 @@ impl Lower<'_> {
         prompt
     }
 
-    fn write_file(&mut self, node: &Node, scope: &Scope) -> Option<Action> {
+    fn write_file(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
         let mut fields = self.fields(node)?;
         let format = fields.take("format").and_then(|node| self.word(node, FILE_FORMATS));
         let format = format.unwrap_or(FileFormat::Text);
@@ -79,7 +79,7 @@ impl Lower<'_> {
         let mode = fields.take("mode").and_then(|node| self.mode(node));
         let create_dirs = fields.take("create_dirs").and_then(|node| self.boolean(node));
         self.finish(fields);
-        Some(Action::WriteFile {
+        Some(StepAction::WriteFile {
             path: path?,
             content: content?,
             format,
@@ -102,7 +102,7 @@ impl Lower<'_> {
         mode
     }
 
-    fn foreach(&mut self, node: &Node, scope: &Scope) -> Option<Action> {
+    fn foreach(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
         let mut fields = self.fields(node)?;
         let input = self.required(&mut fields, "input");
         let input = input.and_then(|node| self.foreach_input(node, scope));
@@ -113,7 +113,7 @@ impl Lower<'_> {
             fields.take("continue_on_error").and_then(|node| self.boolean(node));
         let max_items = fields.take("max_items").and_then(|node| self.whole(node));
         self.finish(fields);
-        Some(Action::Foreach(Foreach {
+        Some(StepAction::Foreach(Foreach {
             input: input?,
             parallel: parallel.unwrap_or(NonZeroU32::MIN),
             steps: steps?,

@@ -6,7 +6,7 @@ use super::{action::SHELL, context::Lower, fields::Fields, scope::Scope, step::b
 use crate::{
     diagnostic::Diagnostic,
     template::Dialect,
-    workflow::{Action, OnFailure, Step, Strategy},
+    workflow::{OnFailure, Step, StepAction, Strategy},
     yaml::{Node, Yaml},
 };
 
@@ -177,8 +177,8 @@ impl Lower<'_> {
         shell.into_iter().chain(claude).collect()
     }
 
-    fn posix(&mut self, node: &Node, scope: &Scope) -> Option<Action> {
+    fn posix(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
         let script = self.script(node, scope, Dialect::Posix, false)?;
-        Some(Action::Shell { script, program: SHELL.to_owned() })
+        Some(StepAction::Shell { script, program: SHELL.to_owned() })
     }
 }

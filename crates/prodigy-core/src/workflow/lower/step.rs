@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Span},
     expr::Place,
     template::Sink,
-    workflow::{Action, Capture, Step},
+    workflow::{Capture, Step, StepAction},
     yaml::{Node, Yaml},
 };
 
@@ -25,7 +25,7 @@ const STREAMS: &[(&str, Stream)] =
     &[("stdout", Stream::Stdout), ("stderr", Stream::Stderr), ("both", Stream::Both)];
 
 /// A step with nothing but an action.
-pub(super) fn bare(span: Span, action: Action) -> Step {
+pub(super) fn bare(span: Span, action: StepAction) -> Step {
     Step {
         span,
         id: None,
@@ -75,7 +75,7 @@ impl Lower<'_> {
         &mut self,
         fields: &mut Fields<'_>,
         scope: &Scope,
-        action: Option<Action>,
+        action: Option<StepAction>,
     ) -> Option<Step> {
         let span = fields.span;
         let mut take = |name| fields.take(name);

@@ -43,7 +43,7 @@ async fn dropping_the_supervisor_ends_everything() {
 #[tokio::test]
 async fn a_launch_that_was_let_go_half_way_ends_and_no_other_begins() {
     let mut bench = Bench::new().await;
-    let launch = bench.sh("exec sleep 1000");
+    let launch = bench.sh("exec sleep 100");
     let stop = Stop::new();
     tokio::select! {
         ended = bench.supervisor.run(&launch, &stop) => panic!("{ended:?}"),
@@ -111,12 +111,12 @@ fn leftovers_of_a_job_are_ended_after_its_supervisors_had_their_chance() {
     eventually("the step is up", LONG, || directory.path().join("up").exists());
     // What no supervisor knows of: it was started elsewhere with the marks of the job.
     let mut stray = Command::new("sleep")
-        .arg("1000")
+        .arg("100")
         .envs([("PRODIGY_JOB_ID", &*job), ("PRODIGY_AUTOMATION", "true")])
         .spawn()
         .unwrap();
     let mut other = Command::new("sleep")
-        .arg("1000")
+        .arg("100")
         .envs([("PRODIGY_JOB_ID", &*format!("{job}0")), ("PRODIGY_AUTOMATION", "true")])
         .spawn()
         .unwrap();

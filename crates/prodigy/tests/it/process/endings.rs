@@ -1,6 +1,7 @@
 //! Programs that do not want to end.
 
 use std::{
+    fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(300);
 #[tokio::test]
 async fn a_program_that_ignores_the_request_is_killed_after_its_grace() {
     let mut bench = Bench::new().await;
-    let mut launch = bench.sh("trap '' TERM; while :; do sleep 1000; done");
+    let mut launch = bench.sh("trap '' TERM; while :; do sleep 100; done");
     (launch.timeout, launch.grace) = (Some(SHORT), SHORT);
     let ended = bench.run(&launch).await;
     assert_eq!((ended.status, ended.ended_by), (Status::Signaled(9), Some(EndedBy::Timeout)));
@@ -24,7 +25,7 @@ async fn a_program_that_ignores_the_request_is_killed_after_its_grace() {
 #[tokio::test]
 async fn a_program_that_heeds_the_request_has_the_last_word() {
     let mut bench = Bench::new().await;
-    let mut launch = bench.sh("trap 'echo bye; exit 7' TERM; sleep 1000 & wait");
+    let mut launch = bench.sh("trap 'echo bye; exit 7' TERM; sleep 100 & wait");
     launch.timeout = Some(SHORT);
     let ended = bench.run(&launch).await;
     assert_eq!((ended.status, ended.ended_by), (Status::Exited(7), Some(EndedBy::Timeout)));
@@ -35,7 +36,7 @@ async fn a_program_that_heeds_the_request_has_the_last_word() {
 #[tokio::test]
 async fn a_program_that_stopped_itself_is_woken_and_ended() {
     let mut bench = Bench::new().await;
-    let mut launch = bench.sh("trap 'exit 8' TERM; kill -STOP $$; sleep 1000");
+    let mut launch = bench.sh("trap 'exit 8' TERM; kill -STOP $$; sleep 100");
     launch.timeout = Some(SHORT);
     let ended = bench.run(&launch).await;
     assert_eq!((ended.status, ended.ended_by), (Status::Exited(8), Some(EndedBy::Timeout)));
@@ -49,7 +50,7 @@ async fn silence_and_slowness_are_told_apart() {
     launch.timeout = Some(Duration::from_secs(1));
     assert_eq!(bench.run(&launch).await.ended_by, Some(EndedBy::Timeout));
 
-    let mut launch = bench.sh("echo tick; sleep 1000");
+    let mut launch = bench.sh("echo tick; sleep 100");
     launch.idle_timeout = Some(SHORT);
     assert_eq!(bench.run(&launch).await.ended_by, Some(EndedBy::Idle));
 
@@ -81,7 +82,7 @@ async fn daemons_are_found_and_ended() {
 async fn a_process_that_holds_the_pipe_does_not_hold_the_launch() {
     let mut bench = Bench::new().await;
     let start = Instant::now();
-    let ended = bench.run(&bench.sh("sleep 1000 & echo done")).await;
+    let ended = bench.run(&bench.sh("sleep 100 & echo done")).await;
     assert_eq!((text(&ended.stdout.head), ended.status), ("done\n", Status::Exited(0)));
     assert_eq!(ended.leftovers, 1);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
@@ -98,8 +99,7 @@ async fn late_output_of_a_child_is_still_read() {
 #[tokio::test]
 async fn a_crowd_that_left_the_group_is_ended() {
     let mut bench = Bench::new().await;
-    let script =
-        "for i in $(seq 100); do setsid sh -c 'trap \"\" TERM; sleep 1000; :' & done; wait";
+    let script = "for i in $(seq 100); do setsid sh -c 'trap \"\" TERM; sleep 100; :' & done; wait";
     let mut launch = bench.sh(script);
     (launch.timeout, launch.grace) = (Some(Duration::from_secs(1)), SHORT);
     let ended = bench.run(&launch).await;
@@ -109,11 +109,24 @@ async fn a_crowd_that_left_the_group_is_ended() {
 #[tokio::test]
 async fn a_process_that_runs_away_by_forking_is_caught() {
     let mut bench = Bench::new().await;
-    let script = "perl -e '$SIG{TERM} = \"IGNORE\"; while (1) { defined(my $p = fork) or next; exit if $p; setpgrp }'";
+    // It gives up by itself after a while, in case that nobody catches it.
+    let script = r#"perl -e '
+        $SIG{TERM} = "IGNORE";
+        my $end = time + 20;
+        while (time < $end) {
+            open(my $trace, ">", "trace");
+            my $child = fork;
+            exit if $child;
+            setpgrp;
+        }'"#;
     let mut launch = bench.sh(script);
     launch.grace = SHORT;
     let ended = bench.run(&launch).await;
     assert_eq!((ended.status, ended.survivors), (Status::Exited(0), 0));
+    // A glance at the list of processes can miss it, but not its trace.
+    fs::remove_file(bench.path("trace")).unwrap();
+    std::thread::sleep(SHORT);
+    assert!(!bench.path("trace").exists(), "it is still running");
 }
 
 #[tokio::test]
@@ -167,7 +180,7 @@ async fn zombies_are_reaped_while_the_program_runs() {
 #[tokio::test]
 async fn a_supervisor_that_its_program_stopped_is_given_up() {
     let mut bench = Bench::new().await;
-    let mut launch = bench.sh("kill -STOP $PPID; : > up; exec sleep 1000");
+    let mut launch = bench.sh("kill -STOP $PPID; : > up; exec sleep 100");
     launch.grace = Duration::ZERO;
     let up = bench.path("up");
     let id = bench.supervisor.id().unwrap();

@@ -17,7 +17,7 @@ const KEPT: usize = 64 << 10;
 const CHUNK: usize = 64 << 10;
 
 /// An output stream being read.
-pub(super) struct Capture<'a> {
+pub(super) struct Outlet<'a> {
     pipe: Option<OwnedFd>,
     mask: MaskStream,
     log: Share<'a>,
@@ -26,7 +26,7 @@ pub(super) struct Capture<'a> {
     total: u64,
 }
 
-impl<'a> Capture<'a> {
+impl<'a> Outlet<'a> {
     pub(super) fn new(pipe: Option<OwnedFd>, mask: MaskStream, log: Share<'a>) -> Self {
         Self { pipe, mask, log, head: Vec::new(), tail: Vec::new(), total: 0 }
     }

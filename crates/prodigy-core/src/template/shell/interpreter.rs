@@ -1,0 +1,189 @@
+//! Programs that read program text, and which of their arguments that is.
+
+use std::slice::Iter;
+
+use super::{
+    found::{Found, Refusal},
+    options::{Kind, Takes},
+    rules::{AS_OPTION, guard_dash},
+    tools::{INTERPRETERS, Interpreter, Operand},
+    word::Word,
+};
+
+/// Finds an interpreter; `python3.12` is `python`.
+pub(super) fn interpreter(name: &str) -> Option<&'static Interpreter> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().find(|known| known.names.contains(&name) || known.names.contains(&plain))
+}
+
+/// Checks the arguments of a program that reads program text.
+///
+/// Returns whether it runs what it reads on standard input.
+pub(super) fn interpreted(
+    found: &mut Found,
+    name: &str,
+    known: &Interpreter,
+    arguments: &[Word],
+) -> bool {
+    let mut reading = Reading {
+        found,
+        name,
+        known,
+        has_program: false,
+        expects_code: false,
+        expects_stdin: false,
+        operands: 0,
+        ended: false,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if !reading.ended && word.text == "--" {
+            reading.ended = true;
+            continue;
+        }
+        let kind = if reading.ended { Kind::Operand } else { known.options.read(&word.text) };
+        let is_over = match kind {
+            Kind::Flag | Kind::Attached(_) | Kind::Next(_) if known.names.contains(&"sh") => {
+                reading.shell_option(word, &mut words, kind);
+                false
+            }
+            Kind::Flag => {
+                reading.flag(word);
+                false
+            }
+            Kind::Attached(takes) => {
+                reading.value(word, takes);
+                reading.note_program(&word.text, takes);
+                false
+            }
+            Kind::Next(takes) => {
+                reading.values(&mut words, takes);
+                reading.note_program(&word.text, takes);
+                false
+            }
+            Kind::Operand => reading.operand(word),
+        };
+        if is_over {
+            break;
+        }
+    }
+    known.stdin && !reading.has_program
+}
+
+/// The arguments of an interpreter being read.
+struct Reading<'a> {
+    found: &'a mut Found,
+    name: &'a str,
+    known: &'a Interpreter,
+    /// Whether an argument has supplied the program.
+    has_program: bool,
+    /// Whether the first operand is program text, because an option said so.
+    expects_code: bool,
+    /// Whether an option said that the program is on standard input.
+    expects_stdin: bool,
+    operands: usize,
+    /// Whether `--` has ended the options.
+    ended: bool,
+}
+
+impl Reading<'_> {
+    fn refuse_code(&mut self, word: &Word) {
+        let reason = format!("stands in program text that `{}` reads", self.name);
+        self.found.refuse(word.range.clone(), Refusal { reason: &reason, help: self.known.help });
+    }
+
+    fn refuse_file(&mut self, word: &Word) {
+        let reason = format!("chooses the program that `{}` runs", self.name);
+        let help = "write the name of the program";
+        self.found.refuse(word.range.clone(), Refusal { reason: &reason, help });
+    }
+
+    fn flag(&mut self, word: &Word) {
+        if word.is_unknown_option() {
+            self.found.refuse(word.range.clone(), AS_OPTION);
+        }
+    }
+
+    /// Reads an option of a shell. Its `-c` takes the first operand, which more
+    /// options may precede: `sh -c -e TEXT`, `bash -ceo pipefail TEXT`.
+    fn shell_option(&mut self, word: &Word, words: &mut Iter<'_, Word>, kind: Kind) {
+        self.flag(word);
+        let letters = word.text.strip_prefix(['-', '+']).unwrap_or_default();
+        if letters.starts_with('-') {
+            match kind {
+                Kind::Next(takes) => self.values(words, takes),
+                Kind::Attached(takes) => self.value(word, takes),
+                Kind::Flag | Kind::Operand => {}
+            }
+            self.has_program |= word.text.starts_with("--command");
+            return;
+        }
+        self.expects_code |= letters.contains('c');
+        self.expects_stdin |= letters.contains('s');
+        let takes_value = letters.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
+        for value in words.take(takes_value) {
+            self.found.refuse(value.range.clone(), AS_OPTION);
+        }
+    }
+
+    fn value(&mut self, word: &Word, takes: Takes) {
+        match takes {
+            Takes::Code => self.refuse_code(word),
+            Takes::File => self.refuse_file(word),
+            Takes::Value | Takes::Pair => {}
+        }
+        self.found.forbid_words(word, "has the filter `words` after an option");
+    }
+
+    fn values(&mut self, words: &mut Iter<'_, Word>, takes: Takes) {
+        let count = if takes == Takes::Pair { 2 } else { 1 };
+        // Interpreters disagree whether an option can be the text of a program.
+        let first = words.as_slice().first();
+        if takes == Takes::Code && first.is_some_and(|word| word.text.starts_with('-')) {
+            self.expects_code = true;
+        }
+        for word in words.take(count) {
+            self.value(word, takes);
+        }
+    }
+
+    /// Notes whether an option supplies the program, so that no operand does.
+    fn note_program(&mut self, option: &str, takes: Takes) {
+        let only_adds = match self.name {
+            "jq" | "gojq" | "jaq" => option.starts_with("-L") || option.starts_with("--lib"),
+            "awk" | "gawk" | "mawk" | "nawk" => {
+                option.starts_with("-v") || option.starts_with("--assign")
+            }
+            _ => takes == Takes::File && self.known.operand == Operand::File && option != "-m",
+        };
+        self.has_program |= !only_adds && matches!(takes, Takes::Code | Takes::File);
+    }
+
+    /// Reads an operand; returns whether the rest is data.
+    fn operand(&mut self, word: &Word) -> bool {
+        let is_file = self.known.operand == Operand::File;
+        let reads_stdin = self.expects_stdin || word.text == "-";
+        if is_file && reads_stdin && !self.has_program && !self.expects_code {
+            return true;
+        }
+        let is_subcommand =
+            self.name == "yq" && ["e", "eval", "ea", "eval-all"].contains(&word.text.as_str());
+        let is_code = match self.known.operand {
+            Operand::Code => !self.has_program && !is_subcommand,
+            Operand::DataThenCode => self.operands > 0,
+            Operand::File | Operand::Data => false,
+        };
+        if is_code || self.expects_code {
+            self.refuse_code(word);
+            self.has_program = true;
+            self.expects_code = false;
+        } else if is_file && !self.has_program {
+            self.refuse_file(word);
+            self.has_program = true;
+        } else if self.known.guard_dash && !self.ended {
+            guard_dash(self.found, word);
+        }
+        self.operands += 1;
+        !self.known.permutes
+    }
+}

@@ -1,0 +1,74 @@
+//! What a repository has: its worktrees, the branches of jobs, and what is merged of them.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{Error, JobTree, Repo, command::shown};
+
+/// A working tree of a repository, as git lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktree {
+    /// Where its files are.
+    pub path: PathBuf,
+    /// The commit that is checked out.
+    pub head: String,
+    /// The branch that is checked out; `None` if detached.
+    pub branch: Option<String>,
+    /// Whether its files are gone.
+    pub is_gone: bool,
+}
+
+impl Repo {
+    /// Returns the working trees of the repository, the main one first.
+    pub fn worktrees(&self) -> Result<Vec<Worktree>, Error> {
+        let fields = self.call(&["worktree", "list", "--porcelain", "-z"]).reading().fields()?;
+        let mut worktrees = Vec::new();
+        for entry in fields.split(Vec::is_empty) {
+            let value = |name: &[u8]| entry.iter().find_map(|field| field.strip_prefix(name));
+            let Some(path) = value(b"worktree ") else { continue };
+            worktrees.push(Worktree {
+                path: PathBuf::from(OsString::from_vec(path.to_vec())),
+                head: shown(value(b"HEAD ").unwrap_or_default()),
+                branch: value(b"branch refs/heads/").map(shown),
+                is_gone: value(b"prunable").is_some(),
+            });
+        }
+        Ok(worktrees)
+    }
+
+    /// Returns the worktree of a job if it is there, and changes nothing.
+    pub fn find_job_worktree(&self, path: &Path, branch: &str) -> Result<Option<JobTree>, Error> {
+        let Ok(path) = path.canonicalize() else { return Ok(None) };
+        if self.admin_dir(&path)?.is_none() {
+            return Ok(None);
+        }
+        self.registered(&path, branch).map(Some)
+    }
+
+    /// Returns the branches of all jobs, sorted.
+    pub fn job_branches(&self) -> Result<Vec<String>, Error> {
+        let list = ["for-each-ref", "--format=%(refname)", "refs/heads/prodigy/"];
+        let text = self.call(&list).reading().text()?;
+        let branch = |name: &str| name.strip_prefix("refs/heads/").map(ToOwned::to_owned);
+        Ok(text.lines().filter_map(branch).collect())
+    }
+
+    /// Returns how many commits of `tips` no branch or tag contains, the branches of jobs left out.
+    pub fn unmerged(&self, tips: &[&str]) -> Result<usize, Error> {
+        let mut commits = Vec::new();
+        for tip in tips {
+            commits.push(self.commit(tip)?);
+        }
+        if commits.is_empty() {
+            return Ok(0);
+        }
+        let call = self.call(&["rev-list", "--count"]).args(commits);
+        let others = ["--not", "--exclude=prodigy/*", "--branches", "--tags", "--remotes"];
+        let call = call.args(others).reading();
+        let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
+        call.text()?.parse().map_err(|_| unexpected())
+    }
+}

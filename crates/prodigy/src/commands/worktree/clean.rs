@@ -1,0 +1,194 @@
+//! `prodigy worktree clean`.
+
+use std::{
+    fs,
+    io::{self, BufRead as _, IsTerminal as _},
+};
+
+use prodigy_core::{ids::JobId, job::JobStatus};
+use prodigy_engine::{
+    git::Repo,
+    store::{self, JobLock, Layout},
+};
+
+use super::{
+    ls::work,
+    survey::{Kind, Leftover, survey},
+};
+use crate::{
+    cli::Args,
+    commands::context::{self, git_error, store_error},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+};
+
+/// Remove the worktrees of jobs that are finished
+///
+/// A worktree is kept, and named, if its job is not finished or if it holds work that
+/// is nowhere else: commits that are on no other branch, or files that are not
+/// committed. Commits are never dropped, not even with `--force`: their branch stays.
+/// A job that is running is never touched.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CleanArgs {
+    /// The job whose worktrees to remove [default: all jobs of this repository]
+    job: Option<JobId>,
+
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Also remove worktrees of jobs that can be resumed, and files that are not committed
+    #[arg(long)]
+    force: bool,
+
+    /// Do not ask before files that are not committed are removed
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// What is to become of a worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing is lost.
+    Remove,
+    /// Something is lost, or harder to get at; `--force` is needed.
+    Force(String),
+    /// It is not to be touched.
+    Keep(String),
+}
+
+pub(super) fn run(args: &Args, command: &CleanArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let home = context::home(args)?;
+    let repo = context::repo(None)?;
+    let layout = context::layout(&home, &repo)?;
+    let left = survey(&layout, &repo, command.job.as_ref())?;
+    if let (Some(job), true) = (&command.job, left.is_empty()) {
+        return Err(CliError::new(Exit::Usage, format!("job `{job}` has no worktree"))
+            .with_hint("`prodigy worktree ls` lists what there is"));
+    }
+    let (mut to_remove, mut kept, mut forced) = (Vec::new(), Vec::new(), 0);
+    for left in &left {
+        match verdict(left) {
+            Verdict::Remove => to_remove.push(left),
+            Verdict::Force(reason) => {
+                forced += 1;
+                if command.force { to_remove.push(left) } else { kept.push((left, reason)) }
+            }
+            Verdict::Keep(reason) => kept.push((left, reason)),
+        }
+    }
+    if command.force && forced > 0 && !command.yes && !command.dry_run {
+        confirm(forced, out)?;
+    }
+    for left in to_remove {
+        if command.dry_run {
+            out.line(format_args!("would remove  {}", name(left)))?;
+            continue;
+        }
+        match remove(&layout, &repo, left) {
+            Ok(note) => {
+                out.line(format_args!("removed  {}", name(left)))?;
+                if let Some(note) = note {
+                    out.note(note);
+                }
+            }
+            Err(Removal::Running) => kept.push((left, "its job is running".to_owned())),
+            Err(Removal::Failed(error)) => return Err(*error),
+        }
+    }
+    for (left, reason) in &kept {
+        out.note(format_args!("kept  {}: {reason}", name(left)));
+    }
+    if forced > 0 && !command.force {
+        out.note("`--force` removes worktrees all the same; commits stay on their branches");
+    }
+    // Who named a job wants it gone; who did not wants whatever can go.
+    Ok(if command.job.is_some() && !kept.is_empty() { Exit::Failure } else { Exit::Success })
+}
+
+/// Decides what is to become of a worktree.
+fn verdict(left: &Leftover) -> Verdict {
+    let is_lossless = left.unmerged_commits == 0 && left.uncommitted_files == Some(0);
+    let resumable = left.status.filter(|status| status.is_resumable());
+    let resumable = resumable.map(|status| format!("its job is {status} and can be resumed"));
+    match (left.kind, resumable) {
+        _ if left.status == Some(JobStatus::Running) => {
+            Verdict::Keep("its job is running".to_owned())
+        }
+        (Kind::Trash, _) => Verdict::Remove,
+        // Its branch is all that such a job has left.
+        (Kind::Branch, Some(reason)) => Verdict::Keep(reason),
+        (Kind::Branch, None) if !is_lossless => {
+            let branch = left.branch.as_deref().unwrap_or_default();
+            Verdict::Keep(format!("{}; `git branch -D {branch}` drops it", work(left)))
+        }
+        (Kind::Worktree | Kind::Other, Some(reason)) => Verdict::Force(reason),
+        (Kind::Worktree | Kind::Other | Kind::Branch, None) if is_lossless => Verdict::Remove,
+        (Kind::Worktree | Kind::Other | Kind::Branch, None) => Verdict::Force(work(left)),
+    }
+}
+
+/// Why a worktree was not removed.
+enum Removal {
+    Running,
+    Failed(Box<CliError>),
+}
+
+/// Removes a worktree, and returns what there is to say about it.
+fn remove(layout: &Layout, repo: &Repo, left: &Leftover) -> Result<Option<String>, Removal> {
+    let failed = |error: CliError| Removal::Failed(Box::new(error));
+    // Held until the end, so that the job is not resumed while its files go.
+    let _lock = if layout.state_dir(&left.job).is_dir() {
+        match JobLock::take(layout, &left.job) {
+            Ok(lock) => Some(lock),
+            Err(store::Error::Locked { .. }) => return Err(Removal::Running),
+            Err(error) => return Err(failed(store_error(error))),
+        }
+    } else {
+        None
+    };
+    let directory = layout.worktrees_dir(&left.job);
+    let path = left.path.clone().unwrap_or_else(|| directory.join("job"));
+    let branch = left.branch.clone().unwrap_or_default();
+    // A job that can be resumed starts again from its branch.
+    let keep_branch = left.status.is_some_and(JobStatus::is_resumable);
+    if matches!(left.kind, Kind::Worktree | Kind::Branch) {
+        repo.remove_job_worktree(&path, &branch, keep_branch).map_err(|e| failed(git_error(e)))?;
+    } else {
+        let message = format!("cannot remove `{}`", path.display());
+        let error = |error| failed(CliError::new(Exit::Failure, message).because(error));
+        fs::remove_dir_all(&path).map_err(error)?;
+    }
+    // It goes with the last worktree; what else is in it keeps it.
+    fs::remove_dir(&directory).ok();
+    let is_left = !branch.is_empty()
+        && repo.branch(&branch).map_err(|error| failed(git_error(error)))?.is_some();
+    Ok(is_left.then(|| format!("the branch `{branch}` stays")))
+}
+
+/// Asks whether work may be lost.
+fn confirm(count: usize, out: &mut Output) -> Result<(), CliError> {
+    let what = if count == 1 { "1 worktree" } else { &format!("{count} worktrees") };
+    let what = format!("{what} with work in it, or of a job that can be resumed");
+    if !io::stdin().is_terminal() {
+        return Err(CliError::new(Exit::Usage, format!("this would remove {what}"))
+            .with_hint("pass `-y` to remove without asking, or `--dry-run` to look first"));
+    }
+    out.note(format_args!("This removes {what}. Go on? [y/N]"));
+    let mut answer = String::new();
+    // No answer is no.
+    io::stdin().lock().read_line(&mut answer).ok();
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(CliError::new(Exit::Failure, "nothing was removed"))
+}
+
+/// Names a worktree or branch.
+fn name(left: &Leftover) -> String {
+    match (&left.path, &left.branch) {
+        (Some(path), _) => path.display().to_string(),
+        (None, branch) => format!("branch {}", branch.as_deref().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,40 @@
+//! `prodigy worktree du`.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::survey::{Bytes, survey};
+use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+
+/// Show what the worktrees of this repository's jobs take on disk
+#[derive(clap::Args, Debug)]
+pub(crate) struct DuArgs {
+    /// Print a JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, command: &DuArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let home = context::home(args)?;
+    let repo = context::repo(None)?;
+    let mut jobs: BTreeMap<String, u64> = BTreeMap::new();
+    for left in survey(&context::layout(&home, &repo)?, &repo, None)? {
+        if left.path.is_some() {
+            *jobs.entry(left.job.into()).or_default() += left.bytes;
+        }
+    }
+    let total: u64 = jobs.values().sum();
+    if command.json {
+        let jobs: Vec<_> =
+            jobs.iter().map(|(job, bytes)| json!({ "job": job, "bytes": bytes })).collect();
+        let document = json!({ "schema_version": 1, "total_bytes": total, "jobs": jobs });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    for (job, bytes) in jobs {
+        out.line(format_args!("{:>10}  {job}", Bytes(bytes).to_string()))?;
+    }
+    out.line(format_args!("{:>10}  total", Bytes(total).to_string()))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,66 @@
+//! `prodigy worktree ls`.
+
+use serde_json::json;
+
+use super::survey::{Bytes, Kind, Leftover, survey};
+use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+
+/// List the worktrees of this repository's jobs
+///
+/// Each line names a job, says how it is, what of its work is nowhere else, what its
+/// worktree takes on disk, and where it is. A branch that is left without a worktree
+/// is listed too.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LsArgs {
+    /// Print a JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, command: &LsArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let home = context::home(args)?;
+    let repo = context::repo(None)?;
+    let left = survey(&context::layout(&home, &repo)?, &repo, None)?;
+    if command.json {
+        let document = json!({ "schema_version": 1, "worktrees": left });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    let width = left.iter().map(|left| left.job.as_str().len()).max().unwrap_or_default();
+    for left in &left {
+        out.line(format_args!("{:width$}  {}", left.job.as_str(), describe(left)))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn describe(left: &Leftover) -> String {
+    let status = left.status.map_or("no journal".to_owned(), |status| status.to_string());
+    let place = match (&left.path, &left.branch) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Some(branch)) => format!("branch {branch}"),
+        (None, None) => String::new(),
+    };
+    let size = Bytes(left.bytes).to_string();
+    format!("{status:<23}  {:<33}  {size:>10}  {place}", work(left))
+}
+
+/// Says what of a job's work is nowhere else.
+pub(super) fn work(left: &Leftover) -> String {
+    let mut parts = Vec::new();
+    match left.unmerged_commits {
+        0 => {}
+        1 => parts.push("1 unmerged commit".to_owned()),
+        count => parts.push(format!("{count} unmerged commits")),
+    }
+    match left.uncommitted_files {
+        Some(0) => {}
+        Some(1) => parts.push("1 uncommitted file".to_owned()),
+        Some(count) => parts.push(format!("{count} uncommitted files")),
+        None if left.kind == Kind::Worktree => parts.push("in use".to_owned()),
+        None => parts.push("not a worktree".to_owned()),
+    }
+    if left.kind == Kind::Trash {
+        parts.push("half removed".to_owned());
+    }
+    if parts.is_empty() { "clean".to_owned() } else { parts.join(", ") }
+}

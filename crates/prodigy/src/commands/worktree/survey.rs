@@ -1,0 +1,231 @@
+//! What jobs left behind: directories below the home, and branches in the repository.
+
+use std::{
+    ffi::OsStr,
+    fmt, fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{
+    ids::JobId,
+    job::{JobStatus, Summary},
+};
+use prodigy_engine::{
+    git::{Repo, Worktree},
+    store::{JobLock, Layout, Reader},
+};
+use serde::Serialize;
+
+use crate::{
+    commands::context::{git_error, store_error},
+    error::CliError,
+    exit::Exit,
+};
+
+/// What a job left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// A worktree.
+    Worktree,
+    /// A branch without a worktree.
+    Branch,
+    /// A worktree that was being removed.
+    Trash,
+    /// A directory that git does not know.
+    Other,
+}
+
+/// One worktree or branch of a job.
+#[derive(Debug, Serialize)]
+pub(super) struct Leftover {
+    /// The job.
+    pub(super) job: JobId,
+    /// How the job is; `None` if its journal is gone.
+    pub(super) status: Option<JobStatus>,
+    /// The branch.
+    pub(super) branch: Option<String>,
+    /// How many commits are on no other branch.
+    pub(super) unmerged_commits: usize,
+    /// How many files are not committed; `None` if that was not looked at.
+    pub(super) uncommitted_files: Option<usize>,
+    /// What it takes on disk.
+    pub(super) bytes: u64,
+    /// The directory; `None` if only the branch is left.
+    pub(super) path: Option<PathBuf>,
+    /// What it is.
+    pub(super) kind: Kind,
+}
+
+/// A number of bytes, as people read it.
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+        if self.0 < 1024 {
+            return f.pad(&format!("{} B", self.0));
+        }
+        let (mut tenths, mut unit) = (self.0.saturating_mul(10) / 1024, UNITS[0]);
+        for larger in UNITS.iter().skip(1) {
+            if tenths < 10 * 1024 {
+                break;
+            }
+            (tenths, unit) = (tenths / 1024, larger);
+        }
+        f.pad(&format!("{}.{} {unit}", tenths / 10, tenths % 10))
+    }
+}
+
+/// Returns everything that this repository's jobs, or one of them, left behind.
+pub(super) fn survey(
+    layout: &Layout,
+    repo: &Repo,
+    only: Option<&JobId>,
+) -> Result<Vec<Leftover>, CliError> {
+    let worktrees = repo.worktrees().map_err(git_error)?;
+    let mut left = Vec::new();
+    for job in job_directories(layout)? {
+        if only.is_some_and(|only| *only != job) {
+            continue;
+        }
+        let status = status(layout, &job)?;
+        for path in directories(&layout.worktrees_dir(&job))? {
+            left.push(look(repo, &worktrees, &job, status, path)?);
+        }
+    }
+    for branch in repo.job_branches().map_err(git_error)? {
+        let job = branch.split('/').nth(1).and_then(|job| job.parse::<JobId>().ok());
+        let Some(job) = job.filter(|job| only.is_none_or(|only| only == job)) else { continue };
+        if left.iter().any(|left: &Leftover| left.branch.as_ref() == Some(&branch)) {
+            continue;
+        }
+        let tip = format!("refs/heads/{branch}");
+        left.push(Leftover {
+            status: status(layout, &job)?,
+            unmerged_commits: repo.unmerged(&[&tip]).map_err(git_error)?,
+            uncommitted_files: Some(0),
+            bytes: 0,
+            path: None,
+            kind: Kind::Branch,
+            branch: Some(branch),
+            job,
+        });
+    }
+    Ok(left)
+}
+
+/// Looks at one directory of a job.
+fn look(
+    repo: &Repo,
+    worktrees: &[Worktree],
+    job: &JobId,
+    status: Option<JobStatus>,
+    path: PathBuf,
+) -> Result<Leftover, CliError> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let bytes = disk_usage(&real);
+    let Some(worktree) = worktrees.iter().find(|worktree| worktree.path == real) else {
+        let is_trash = path.file_name().is_some_and(is_trash);
+        return Ok(Leftover {
+            job: job.clone(),
+            status,
+            branch: None,
+            unmerged_commits: 0,
+            uncommitted_files: is_trash.then_some(0),
+            bytes,
+            path: Some(path),
+            kind: if is_trash { Kind::Trash } else { Kind::Other },
+        });
+    };
+    let own = format!("refs/heads/prodigy/{job}/job");
+    let mut tips = vec![worktree.head.as_str()];
+    // An agent may have checked out something else; what is on the branch counts too.
+    if worktree.branch.is_none() && repo.commit(&own).is_ok() {
+        tips.push(&own);
+    }
+    let branch = worktree.branch.clone().unwrap_or_else(|| format!("prodigy/{job}/job"));
+    // A step of a running job may be writing at this moment, and may have told git to
+    // run a program of its own.
+    let tree = match status {
+        Some(JobStatus::Running) => None,
+        Some(_) | None => repo.find_job_worktree(&real, &branch).map_err(git_error)?,
+    };
+    let uncommitted = tree.map(|tree| tree.has_uncommitted()).transpose().map_err(git_error)?;
+    Ok(Leftover {
+        job: job.clone(),
+        status,
+        unmerged_commits: repo.unmerged(&tips).map_err(git_error)?,
+        uncommitted_files: uncommitted.map(|files| files.len()),
+        bytes,
+        path: Some(path),
+        kind: Kind::Worktree,
+        branch: Some(branch),
+    })
+}
+
+/// Returns how a job is; `None` if its journal is gone.
+fn status(layout: &Layout, job: &JobId) -> Result<Option<JobStatus>, CliError> {
+    let is_held = JobLock::holder(layout, job).map_err(store_error)?.is_some();
+    if is_held {
+        return Ok(Some(JobStatus::Running));
+    }
+    if !layout.events_dir(job).is_dir() {
+        return Ok(None);
+    }
+    let mut summary = Summary::default();
+    // A journal that cannot be read to its end leaves the job resumable, so it is kept.
+    if let Ok(records) = Reader::open(layout, job) {
+        records.flatten().for_each(|record| summary.apply(&record));
+    }
+    Ok(Some(summary.status(false)))
+}
+
+/// Returns the jobs that have directories below the home.
+fn job_directories(layout: &Layout) -> Result<Vec<JobId>, CliError> {
+    let all = layout.home().join("worktrees").join(layout.repo().as_str());
+    let name = |path: PathBuf| path.file_name()?.to_str()?.parse().ok();
+    Ok(directories(&all)?.into_iter().filter_map(name).collect())
+}
+
+/// Returns the directories in a directory that need not exist, sorted; what is hidden is left out.
+fn directories(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| {
+        CliError::new(Exit::Failure, format!("cannot read `{}`", path.display())).because(error)
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let is_hidden = name.as_encoded_bytes().starts_with(b".") && !is_trash(&name);
+        if !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Returns whether a name is one that a worktree gets while it is being removed.
+fn is_trash(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".trash-")
+}
+
+/// Returns what a directory takes on disk; what cannot be read counts as nothing.
+pub(super) fn disk_usage(path: &Path) -> u64 {
+    let mut total = 0;
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let Ok(metadata) = path.symlink_metadata() else { continue };
+        total += metadata.blocks() * 512;
+        if metadata.is_dir() {
+            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            waiting.extend(entries.map(|entry| entry.path()));
+        }
+    }
+    total
+}
