@@ -319,9 +319,9 @@ mod tests {
     /// Returns the texts of a YAML document, as a real parser sees them.
     fn scalars(document: &str) -> Vec<String> {
         saphyr_parser::Parser::new_from_str(document)
-            .filter_map(|event| match event.unwrap().0 {
-                saphyr_parser::Event::Scalar(text, ..) => Some(text.into_owned()),
-                _ => None,
+            .filter_map(|event| {
+                let saphyr_parser::Event::Scalar(text, ..) = event.unwrap().0 else { return None };
+                Some(text.into_owned())
             })
             .collect()
     }

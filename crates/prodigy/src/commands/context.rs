@@ -59,8 +59,8 @@ pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
     let root = repo.root().to_string_lossy();
     let name = repo_name(repo.name())?;
     let owner = home.join("state").join(name.as_str()).join("repository");
-    let owned = fs::read_to_string(&owner).unwrap_or_default();
-    if owned.is_empty() || owned == root {
+    let taken_by = fs::read_to_string(&owner).unwrap_or_default();
+    if taken_by.is_empty() || taken_by == root {
         return Ok(Layout::new(home.to_owned(), name));
     }
     let hash = hex(Sha256::digest(root.as_bytes()).get(..3).unwrap_or_default());
