@@ -13,7 +13,9 @@ impl JobTree {
         let now = self.snapshot()?;
         let same = now.head == snapshot.head && now.files == self.tree_of(&snapshot.files)?;
         let kept = if same { None } else { Some(self.name_aside()?) };
-        self.keep_alive(snapshot)?;
+        // The first snapshot of all names a commit where others name its tree.
+        let (index, files) = (self.tree_of(&snapshot.index)?, self.tree_of(&snapshot.files)?);
+        self.keep_alive(&Snapshot { head: snapshot.head.clone(), index, files })?;
         Ok(kept)
     }
 

@@ -23,7 +23,7 @@ use super::{context, lookup::job_error};
 use crate::{
     cli::Args,
     config::Config,
-    error::CliError,
+    error::{CliError, explained},
     exit::Exit,
     output::Output,
     report::{diagnostics, progress, summary},
@@ -72,7 +72,7 @@ pub(super) fn go(
         durability: config.durability.value,
         shutdown: shutdown.clone(),
         reporter: progress::reporter(out.color()),
-        confirm: progress::confirm(world.yes),
+        confirm: progress::confirm(world.yes, shutdown.clone()),
         layout: layout.clone(),
         repo: world.repo,
         workflow,
@@ -104,7 +104,9 @@ pub(super) fn refuse_unsupported(file: &File) -> Result<(), CliError> {
         .workflow
         .unsupported
         .iter()
-        .map(|one| format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span)))
+        .map(|one| {
+            format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span))
+        })
         .collect();
     let keys = keys.join(", ");
     Err(CliError::new(Exit::Invalid, format!("this version cannot honour {keys}"))
@@ -178,8 +180,9 @@ fn agents(
         if let Some(program) = agent.program()
             && !is_installed(program, env)
         {
-            let message =
-                format!("the program `{program}` of agent `{name}` is not installed, and `{label}` needs it");
+            let message = format!(
+                "the program `{program}` of agent `{name}` is not installed, and `{label}` needs it"
+            );
             return Err(CliError::new(Exit::Invalid, message)
                 .with_hint("install it, or name another one under `agents`"));
         }
@@ -258,10 +261,12 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         other => other,
     };
     let resume = format!("`prodigy resume {job}` goes on once that is mended");
-    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-    let message = format!("{error}{}", cause.unwrap_or_default());
+    let message = explained(&error);
     let (exit, hint) = match &error {
-        run::Error::Journal { .. } | run::Error::DiskFloor { .. } => (Exit::Failure, Some(resume)),
+        run::Error::Journal { .. } => (Exit::Failure, Some(resume)),
+        run::Error::DiskFloor { .. } => {
+            (Exit::Failure, Some("make some room, or set `PRODIGY_DISK_FLOOR` lower".to_owned()))
+        }
         run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
             (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
         }
@@ -274,7 +279,9 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::WorkflowShrank { .. } => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
         }
-        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => (Exit::Failure, None),
+        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => {
+            (Exit::Failure, None)
+        }
     };
     let error = CliError::new(exit, message);
     match hint {

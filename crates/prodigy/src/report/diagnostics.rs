@@ -109,7 +109,7 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
     let excerpt = source.and_then(|source| Some((source, Excerpt::new(source, diagnostic)?)));
     let mut group = title.elements(excerpt.map(|(source, excerpt)| {
         Snippet::source(excerpt.text)
-            .path(source.path.as_str())
+            .path(clean(&source.path))
             .line_start(excerpt.line)
             .annotation(AnnotationKind::Primary.span(excerpt.caret))
     }));
@@ -121,15 +121,15 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
 }
 
 /// The line of a mistake.
-struct Excerpt<'s> {
+struct Excerpt {
     line: usize,
-    text: &'s str,
+    text: String,
     /// The bytes of `text` to point at.
     caret: std::ops::Range<usize>,
 }
 
-impl<'s> Excerpt<'s> {
-    fn new(source: &'s Source, diagnostic: &Diagnostic) -> Option<Self> {
+impl Excerpt {
+    fn new(source: &Source, diagnostic: &Diagnostic) -> Option<Self> {
         let start = usize::try_from(diagnostic.span.start).ok()?;
         let end = usize::try_from(diagnostic.span.end).ok()?;
         let (line, _) = source.position(start)?;
@@ -142,7 +142,10 @@ impl<'s> Excerpt<'s> {
         let rest = shown.get(start..)?;
         let longest = rest.char_indices().nth(CARETS).map_or(shown.len(), |(at, _)| start + at);
         let end = end.saturating_sub(first).clamp(start, longest);
-        Some(Self { line, text: shown, caret: start..end })
+        // The renderer shows most control characters by pictures, but not these. Their
+        // picture has as many bytes as they have, so that the caret stays in place.
+        let text = shown.replace(|c: char| ('\u{80}'..='\u{9f}').contains(&c), "\u{bf}");
+        Some(Self { line, text, caret: start..end })
     }
 }
 

@@ -14,7 +14,7 @@ use prodigy_core::{duration, event::Record, job::Job};
 use prodigy_engine::run::Reporter;
 
 use super::lines::{Names, line};
-use crate::output::plain_text;
+use crate::output::{one_line, plain_text};
 
 /// The pictures of the spinner.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -42,7 +42,8 @@ impl Live {
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&screen);
         let ticker = std::thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout)
+            {
                 let mut screen = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 screen.frame = screen.frame.wrapping_add(1);
                 screen.draw();
@@ -64,14 +65,17 @@ impl Reporter for Live {
     fn record(&mut self, record: &Record, job: &Job) {
         self.names.record(record);
         if let Some(line) = line(record, job, &self.names) {
-            self.print(&format!("{} {}", line.sign.show(self.color), plain_text(&line.text)));
+            self.print(&format!("{} {}", line.sign.show(self.color), one_line(&line.text)));
         }
         self.names.forget(record);
         let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         let text = self.names.newest().map(|(path, name)| {
-            let cost =
-                if job.cost_usd > 0.0 { format!(" · ${:.2}", job.cost_usd) } else { String::new() };
-            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), plain_text(name))
+            let cost = if job.cost_usd > 0.0 {
+                format!(" · ${:.2}", job.cost_usd)
+            } else {
+                String::new()
+            };
+            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), one_line(name))
         });
         let text = text.unwrap_or_default();
         if text != screen.text {

@@ -7,7 +7,10 @@ use prodigy_core::{
 };
 
 use super::lines::count;
-use crate::{exit::Exit, output::Output};
+use crate::{
+    exit::Exit,
+    output::{Output, one_line},
+};
 
 /// Returns the exit code for how a run ended.
 pub(crate) fn exit(ending: Ending) -> Exit {
@@ -24,7 +27,8 @@ pub(crate) fn exit(ending: Ending) -> Exit {
 /// Says what a run came to.
 pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
     let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
-    let cost = if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
+    let cost =
+        if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
     match (&job.end, ending) {
         (Some(End::Completed(status)), _) => {
             let how = match status {
@@ -38,7 +42,10 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             out.note(format_args!("next: prodigy events {id}"));
         }
         (Some(End::Failed { step, failure }), _) => {
-            out.note(format_args!("\nfailed at step {step}: {} · {steps} done{cost}", failure.message));
+            out.note(format_args!(
+                "\nfailed at step {step}: {} · {steps} done{cost}",
+                one_line(&failure.message)
+            ));
             for line in failure.output_tail.lines() {
                 out.note(format_args!("  | {line}"));
             }
@@ -50,7 +57,10 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
             out.note(message);
             kept(job, out);
-            out.note(format_args!("next: prodigy resume {id} -y"));
+            let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
+            if target.is_some() {
+                out.note(format_args!("next: prodigy resume {id} -y"));
+            }
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));

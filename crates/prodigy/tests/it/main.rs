@@ -2,10 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod bad_input;
 mod completions;
 mod config;
 mod events;
 mod fixture;
+mod full_disk;
+mod hostile;
 mod init;
 mod interrupt;
 mod jobs;
@@ -15,4 +18,5 @@ mod repair;
 mod run;
 mod simulate_agent;
 mod stories;
+mod tampering;
 mod validate;
