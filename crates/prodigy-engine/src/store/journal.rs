@@ -181,6 +181,15 @@ impl Journal {
         self.syncer.as_ref().map_or(Ok(()), Syncer::wait)
     }
 
+    /// Takes a journal back whose first records could not be made durable.
+    pub fn discard(self) {
+        // What cannot be removed is a job without a beginning, and is reported as that.
+        if let Some(current) = &self.current {
+            std::fs::remove_file(&current.segment.path).ok();
+        }
+        std::fs::remove_dir(&self.directory).ok();
+    }
+
     fn check(&self) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
