@@ -163,7 +163,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         }
         texts.store(&settings.layout.state_dir(&job))?;
     }
-    process::end_marked(job.as_str(), settings.grace);
+    process::end_marked(&settings.layout.state_dir(&job), settings.grace);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
     let resumed = vec![Event::JobResumed { version, workflow }];

@@ -165,6 +165,7 @@ impl Workplace {
         set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
         set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
         set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
+        set(&mut env, process::JOB_DIR, &self.state);
         set(&mut env, "PRODIGY_AUTOMATION", "true");
         Ok(env)
     }
@@ -185,8 +186,7 @@ impl Workplace {
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
             Err(slot) => {
-                let job = self.identity.job.as_str();
-                (slot, Supervisor::start(&self.program, job).await.map_err(lost)?)
+                (slot, Supervisor::start(&self.program, &self.state).await.map_err(lost)?)
             }
         };
         launch.log = Some(self.log_files(slot));
