@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, EndedBy, Error, Launch, JOB_DIR, MARKER, Printed, Status, Stop, ready,
+    Ended, EndedBy, Error, JOB_DIR, Launch, MARKER, Printed, Status, Stop, ready,
     stop::Urgency,
     strays::end_orphans,
     wire::{self, Inbox, Reply},

@@ -221,6 +221,12 @@ pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
     Ok(guard)
 }
 
+/// Forgets the repository's settings: until the job goes on they are the user's to change.
+pub(super) fn forget_guard(settings: &Settings, job: &JobId) {
+    // If it stays, a resumed run compares with older settings, which is only stricter.
+    std::fs::remove_file(settings.layout.state_dir(job).join("guard.json")).ok();
+}
+
 /// Returns what keeps the secrets of a run out of what is stored.
 pub(super) fn mask(secrets: &[(String, String)]) -> Mask {
     Mask::new(secrets.iter().map(|(_, value)| value.clone()))
