@@ -39,14 +39,11 @@ impl Vars {
 
     /// Sets `root.field`, keeping the other fields of the root.
     pub fn set_field(&mut self, root: &str, field: &str, value: impl Into<Value>) {
-        match self.roots.get_mut(root) {
-            Some(Value::Object(fields)) => {
-                fields.insert(field.to_owned(), value.into());
-            }
-            Some(_) | None => {
-                let fields = Map::from_iter([(field.to_owned(), value.into())]);
-                self.roots.insert(root.to_owned(), Value::Object(fields));
-            }
+        if let Some(Value::Object(fields)) = self.roots.get_mut(root) {
+            fields.insert(field.to_owned(), value.into());
+        } else {
+            let fields = Map::from_iter([(field.to_owned(), value.into())]);
+            self.roots.insert(root.to_owned(), Value::Object(fields));
         }
     }
 

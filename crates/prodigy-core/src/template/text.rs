@@ -316,6 +316,16 @@ mod tests {
         assert_eq!(text.source(), source);
     }
 
+    /// Returns the texts of a YAML document, as a real parser sees them.
+    fn scalars(document: &str) -> Vec<String> {
+        saphyr_parser::Parser::new_from_str(document)
+            .filter_map(|event| {
+                let saphyr_parser::Event::Scalar(text, ..) = event.unwrap().0 else { return None };
+                Some(text.into_owned())
+            })
+            .collect()
+    }
+
     proptest::proptest! {
         #[test]
         fn reading_any_text_never_panics(source in ".{0,80}", sink in 0..4_usize) {
@@ -323,6 +333,22 @@ mod tests {
             Text::parse(&source, &names(), sink).ok();
             let noisy = format!("${{item{source}}}${{{source}${{n:-{source}");
             Text::parse(&noisy, &names(), sink).ok();
+        }
+
+        #[test]
+        fn any_value_survives_every_place_of_a_yaml_document(value in "[^\\x00]*|\\PC*|[:#'\"\\[{},&*!|>%@` \\n-]*") {
+            let mut vars = Vars::default();
+            vars.set("n", value.clone());
+            let source = "# ${n}\na: ${n}\n${n}: \"x ${n}\"\nb: [${n}, {c: ${n}}] # ${n}\nd:\n- ${n}\n- e: ${n}\n";
+            let text = Text::parse(source, &names(), Sink::Yaml).unwrap().render(&vars).unwrap();
+            let quoted = format!("x {value}");
+            let v = value.as_str();
+            let wanted = ["a", v, v, &quoted, "b", v, "c", v, "d", v, "e", v].map(str::to_owned);
+            proptest::prop_assert_eq!(scalars(&text), wanted.to_vec());
+            let single = Text::parse("a: 'x ${n}'", &names(), Sink::Yaml).unwrap();
+            if let Ok(text) = single.render(&vars) {
+                proptest::prop_assert_eq!(scalars(&text), vec!["a".to_owned(), quoted]);
+            }
         }
 
         #[test]

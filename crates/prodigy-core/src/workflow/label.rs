@@ -1,6 +1,7 @@
 //! What a step is called where people see it.
 
 use super::{Step, StepAction};
+use crate::vars::Vars;
 
 /// The most letters of an action that a label shows.
 const LONGEST: usize = 60;
@@ -18,6 +19,24 @@ pub fn step_label(step: &Step) -> String {
         StepAction::WriteFile { path, .. } => format!("write_file: {}", first_line(path.source())),
         StepAction::Foreach(_) => "foreach".to_owned(),
     }
+}
+
+/// Returns the label of a step with its values filled in where that is possible.
+///
+/// Steps inside a loop differ only in their values. A shell command is shown as
+/// written: its values travel in the environment.
+pub fn filled_label(step: &Step, vars: &Vars) -> String {
+    let filled = match &step.action {
+        _ if step.name.is_some() => None,
+        StepAction::Agent { agent, prompt } => {
+            prompt.render(vars).ok().map(|text| format!("{agent}: {}", first_line(&text)))
+        }
+        StepAction::WriteFile { path, .. } => {
+            path.render(vars).ok().map(|text| format!("write_file: {}", first_line(&text)))
+        }
+        StepAction::Shell { .. } | StepAction::Foreach(_) => None,
+    };
+    filled.unwrap_or_else(|| step_label(step))
 }
 
 fn first_line(text: &str) -> String {

@@ -12,7 +12,7 @@ mod paths;
 mod walk;
 
 pub use agents::*;
-pub use label::step_label;
+pub use label::{filled_label, step_label};
 pub use load::{Loaded, Rejected, load};
 pub use lower::read_agents;
 pub use model::*;

@@ -16,7 +16,7 @@ const WORKERS: usize = 4;
 const SAMPLE: usize = 4;
 
 /// Whether nothing is to be left out.
-fn is_full() -> bool {
+pub(crate) fn is_full() -> bool {
     std::env::var_os("PRODIGY_FULL").is_some()
 }
 

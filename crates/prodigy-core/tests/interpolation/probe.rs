@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -67,11 +67,29 @@ impl Folder {
         Self { path, files: AtomicUsize::new(0) }
     }
 
-    /// Runs a bound script and returns what it printed.
+    /// Runs a bound script, which must succeed, and returns what it printed.
     pub(crate) fn run(&self, shell: Shell, bound: &Bound, expected: &str) -> Vec<u8> {
-        let output = Command::new(shell.program())
-            .arg("-c")
-            .arg(format!("{PRELUDE}{}", bound.text))
+        let mut command = Command::new(shell.program());
+        command.arg("-c").arg(format!("{PRELUDE}{}", bound.text));
+        let output = self.output(command, bound, expected);
+        assert!(
+            output.status.success(),
+            "{shell:?} failed: {}\nscript: {}",
+            String::from_utf8_lossy(&output.stderr),
+            bound.text
+        );
+        output.stdout
+    }
+
+    /// Runs a bound script, whatever comes of it.
+    pub(crate) fn try_run(&self, shell: Shell, bound: &Bound) {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "5", shell.program(), "-c", &bound.text]);
+        self.output(command, bound, "");
+    }
+
+    fn output(&self, mut command: Command, bound: &Bound, expected: &str) -> Output {
+        command
             .current_dir(&self.path)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -87,18 +105,16 @@ impl Folder {
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{shell:?} failed: {}\nscript: {}",
-            String::from_utf8_lossy(&output.stderr),
-            bound.text
-        );
-        output.stdout
+            .unwrap()
     }
 
     pub(crate) fn has_canary(&self) -> bool {
         self.path.join("canary").exists()
+    }
+
+    /// Whether there is a canary; takes it away, so that the next run can be judged.
+    pub(crate) fn take_canary(&self) -> bool {
+        fs::remove_file(self.path.join("canary")).is_ok()
     }
 
     /// Reads a file that a script wrote.

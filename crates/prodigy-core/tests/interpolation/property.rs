@@ -7,10 +7,12 @@ use proptest::prelude::*;
 
 use super::{
     contexts::CONTEXTS,
+    hostile::is_full,
     probe::{Folder, SHELLS, accepted, names, records, vars},
 };
 
 static FOLDER: LazyLock<Folder> = LazyLock::new(|| Folder::new("property"));
+static RANDOM: LazyLock<Folder> = LazyLock::new(|| Folder::new("random"));
 
 /// Text made of what shells care about.
 fn shell_noise() -> impl Strategy<Value = String> {
@@ -109,6 +111,189 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// Scripts put together at random, that run the value only if we let them: they
+/// use no variable, file or pipe of their own to carry it to a second reader.
+fn random_script() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "${item.v}",
+        "${item.v}",
+        "${item.v}",
+        "\"${item.v}\"",
+        "'${item.v}'",
+        "${item.v|words}",
+        "$((${item.v}))",
+        " ",
+        " ",
+        " ",
+        " ",
+        "\n",
+        ";",
+        "; ",
+        " && ",
+        " || ",
+        " | ",
+        "&",
+        "'",
+        "\"",
+        "\"",
+        "`",
+        "\\",
+        "$(",
+        ")",
+        "${u:-",
+        "${u%",
+        "${u",
+        "}",
+        "{ ",
+        "; }",
+        "(",
+        "((",
+        "))",
+        "[ ",
+        " ]",
+        "[[ ",
+        " ]]",
+        " -eq ",
+        " -v ",
+        " = ",
+        "<<EOF\n",
+        "<<'EOF'\n",
+        "<<-E\n",
+        "\nEOF\n",
+        "\nE\n",
+        "<<<",
+        " >/dev/null ",
+        "#",
+        "$'",
+        "$\"",
+        "$[",
+        "]",
+        "[",
+        "a=",
+        "a=(",
+        "b+=",
+        "a[",
+        "]=",
+        "echo ",
+        "echo ",
+        "true ",
+        ": ",
+        "printf ",
+        "printf %s ",
+        "test ",
+        "eval ",
+        "sh -c ",
+        "bash -xc ",
+        "env ",
+        "env A=",
+        "timeout 1 ",
+        "exec ",
+        "command ",
+        "awk ",
+        "sed ",
+        "sed -n ",
+        "-e ",
+        "-c ",
+        "find . -maxdepth 0 -exec ",
+        " \\; ",
+        " {} ",
+        "declare ",
+        "declare -i a",
+        "local ",
+        "export ",
+        "read ",
+        "unset ",
+        "let ",
+        "trap ",
+        " EXIT",
+        ". ",
+        "if ",
+        "then ",
+        "fi ",
+        "else ",
+        "for i in ",
+        "do ",
+        "done ",
+        "case ",
+        " in ",
+        "a) ",
+        ";; ",
+        "esac ",
+        "! ",
+        "f() ",
+        "function f ",
+        "f ",
+        "time ",
+        "sh ",
+        "bash ",
+        "perl -e ",
+        "$${",
+        "@(",
+        "<(",
+        ">(",
+        "~",
+        "*",
+        "\t",
+        "\r",
+        "set -- ",
+        "alias ",
+        "xargs ",
+        "printf -v ",
+        "coproc ",
+        "-s ",
+        "- ",
+        "nice ",
+        "-n 1 ",
+        "--",
+        "é",
+    ]);
+    prop::collection::vec(pieces, 1..14).prop_map(|pieces| pieces.concat())
+}
+
+/// Values that make a canary in one kind of reader or another.
+const ARMED: &[&str] = &[
+    "$(touch canary)",
+    "`touch canary`",
+    "a[$(touch canary)]",
+    "a[$(touch canary)]=1",
+    "($(touch canary))",
+    "; touch canary;",
+    "touch canary",
+    "\ntouch canary\n",
+    "'; touch canary; '",
+    "\"; touch canary; \"",
+    "EOF\ntouch canary\n",
+    "-c touch canary",
+    "BEGIN{system(\"touch canary\")}",
+    "1e touch canary",
+    "-e1e touch canary",
+    "system(\"touch canary\")",
+    "x$(touch canary)",
+    ") touch canary ;; (",
+    "}; touch canary; {",
+    "1+a[$(touch canary)]",
+    "A=b touch canary",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if is_full() { 20_000 } else { 400 }, failure_persistence: None, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_accepted_script_runs_the_value(
+        source in random_script(),
+        value in prop::sample::select(ARMED),
+        shell in prop::sample::select(SHELLS.to_vec()),
+    ) {
+        prop_assume!(source.contains("${item.v"));
+        let script = Script::parse(&source, &names(), shell.dialect(), false);
+        prop_assume!(script.is_ok());
+        let bound = script.unwrap().bind(&vars(value));
+        prop_assume!(bound.is_ok());
+        RANDOM.try_run(shell, &bound.unwrap());
+        prop_assert!(!RANDOM.take_canary(), "{} with {:?}", source, value);
     }
 }
 

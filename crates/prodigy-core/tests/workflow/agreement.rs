@@ -5,7 +5,7 @@
 
 use prodigy_core::workflow::{
     Rejected,
-    grammar::{KeyShape, MAPREDUCE, Names, RecordShape, Shape, WORKFLOW},
+    grammar::{KeyNames, KeyShape, MAPREDUCE, RecordShape, Shape, WORKFLOW},
 };
 use serde_json::{Map, Value, json};
 
@@ -127,8 +127,8 @@ impl Sampler {
             }
             Shape::Table { names, value } => {
                 let name = match names {
-                    Names::Free | Names::ExitCode => "7",
-                    Names::Variable | Names::Environment => "name",
+                    KeyNames::Free | KeyNames::ExitCode => "7",
+                    KeyNames::Variable | KeyNames::Environment => "name",
                 };
                 json!({ name: self.value(value, depth + 1) })
             }

@@ -127,13 +127,11 @@ impl Error {
     /// Returns what the person could do next, if there is something.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotARepository { .. } => Some("`git init` makes a repository here"),
-            Self::Bare { .. } => Some("run prodigy in a clone of it"),
-            Self::NoCommits { .. } => {
-                Some("`git commit --allow-empty -m first` makes a commit to start from")
-            }
+            Self::NotARepository { .. } => Some("go to a repository, or make one with `git init`"),
+            Self::Bare { .. } => Some("work from a clone of it"),
+            Self::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
             Self::GitMissing | Self::GitTooOld { .. } => {
-                Some("install git 2.38 or newer; `prodigy doctor` says what is found")
+                Some("`prodigy doctor` shows what is needed")
             }
             Self::BranchExists { .. } | Self::PathTaken { .. } => {
                 Some("`prodigy worktree ls` lists what earlier jobs left")

@@ -235,10 +235,10 @@ fn worktree_error(message: &str) -> Failure {
 
 /// Returns some paths for a message.
 fn shown(paths: &[String]) -> String {
-    let mut text =
-        paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
-    if paths.len() > 5 {
-        text += &format!(" and {} more", paths.len() - 5);
+    let first: Vec<_> = paths.iter().take(5).map(|path| format!("`{path}`")).collect();
+    let text = first.join(", ");
+    match paths.len().saturating_sub(5) {
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
-    text
 }

@@ -20,7 +20,7 @@ use rustix::fs::OFlags;
 
 use super::{
     Scope, Workplace, foreach,
-    output::{Limits, Output, judge},
+    output::{Failed, Limits, Output, judge},
     workplace::inside,
 };
 use crate::{agent::AgentRequest, process::Launch};
@@ -44,20 +44,20 @@ pub(super) async fn carry_out(
     step: &Step,
     scope: &mut Scope,
     which: Try<'_>,
-) -> Result<Output, (Failure, Output)> {
-    let bare = |failure: Failure| (failure, Output::default());
+) -> Result<Output, Box<Failed>> {
     match &step.action {
         StepAction::Shell { script, program } => {
-            let bound = script.bind(&scope.vars).map_err(|error| bare(template(&error)))?;
+            let bound = script.bind(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
             shell(workplace, step, &scope.vars, which, program, &bound).await
         }
         StepAction::Agent { agent, prompt } => {
-            let prompt = prompt.render(&scope.vars).map_err(|error| bare(template(&error)))?;
+            let prompt =
+                prompt.render(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
             ask(workplace, step, &scope.vars, which, agent, &prompt).await
         }
         StepAction::WriteFile { path, content, format, mode, create_dirs } => {
             let file = File { path, content, format: *format, mode: *mode, dirs: *create_dirs };
-            file.write(workplace.tree.path(), &scope.vars).map(Output::text).map_err(bare)
+            file.write(workplace.tree.path(), &scope.vars).map(Output::text).map_err(Failed::bare)
         }
         StepAction::Foreach(each) => {
             Box::pin(foreach::run(workplace, step, each, scope, which)).await
@@ -73,23 +73,22 @@ pub(super) async fn shell(
     which: Try<'_>,
     program: &str,
     bound: &Bound,
-) -> Result<Output, (Failure, Output)> {
-    let bare = |failure: Failure| (failure, Output::default());
-    let mut launch = prepare(workplace, step, vars, which).map_err(bare)?;
+) -> Result<Output, Box<Failed>> {
+    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
     launch.argv = vec![program.into(), "-c".into(), (&bound.text).into()];
     launch.env.extend(bound.env.iter().map(|(name, value)| (name.into(), value.into())));
     let mut kept = Vec::new();
     for (name, content) in &bound.files {
-        let file = value_file(workplace, content).map_err(bare)?;
+        let file = value_file(workplace, content).map_err(Failed::bare)?;
         launch.env.push((name.into(), file.path().into()));
         kept.push(file);
     }
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
-    let (slot, ended) = workplace.launch(launch).await.map_err(bare)?;
+    let (slot, ended) = workplace.launch(launch).await.map_err(Failed::bare)?;
     let output = Output::of(slot, &ended);
     match judge(&ended, &output, &limits) {
         None => Ok(output),
-        Some(failure) => Err((said(workplace, which.path, failure), output)),
+        Some(failure) => Err(Failed::with(said(workplace, which.path, failure), output)),
     }
 }
 
@@ -101,13 +100,12 @@ async fn ask(
     which: Try<'_>,
     name: &str,
     prompt: &str,
-) -> Result<Output, (Failure, Output)> {
-    let bare = |failure: Failure| (failure, Output::default());
+) -> Result<Output, Box<Failed>> {
     let Some(agent) = workplace.agents.get(name) else {
         let message = format!("no agent named `{name}` is configured");
-        return Err(bare(Failure::new(FailureKind::SpawnFailed, message)));
+        return Err(Failed::bare(Failure::new(FailureKind::SpawnFailed, message)));
     };
-    let mut launch = prepare(workplace, step, vars, which).map_err(bare)?;
+    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
     let request = AgentRequest {
         prompt,
         program: &workplace.program,
@@ -121,7 +119,7 @@ async fn ask(
     launch.stdin = asked.stdin;
     launch.env.extend(asked.env);
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
-    let (slot, ended) = workplace.launch(launch).await.map_err(bare)?;
+    let (slot, ended) = workplace.launch(launch).await.map_err(Failed::bare)?;
     let report = agent.report(&ended);
     let mut output = Output::of(slot, &ended);
     output.instead = Some(report.output.clone());
@@ -134,7 +132,7 @@ async fn ask(
     let failure = ended.ended_by.and_then(|_| judge(&ended, &output, &limits)).or(report.failure);
     match failure {
         None => Ok(output),
-        Some(failure) => Err((said(workplace, which.path, failure), output)),
+        Some(failure) => Err(Failed::with(said(workplace, which.path, failure), output)),
     }
 }
 

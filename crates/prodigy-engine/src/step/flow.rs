@@ -8,7 +8,7 @@ use std::{
 use prodigy_core::{
     event::{AfterFailure, Event, LogRange, StepCompleted, StepStatus},
     failure::{Failure, FailureKind},
-    workflow::{Step, step_label},
+    workflow::{Step, filled_label, step_label},
 };
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
     action::{Try, carry_out, file_failure, put, template},
     handler::{self, Handled},
     judge,
-    output::Output,
+    output::{Failed, Output},
     workplace::inside,
 };
 
@@ -51,7 +51,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     }
     let begun = Instant::now();
     if !task.top_level {
-        tell_started(workplace, task, 1);
+        tell_started(workplace, task, scope, 1);
     }
     let mut attempt = 1;
     let tried = tries(workplace, task, scope, &mut attempt).await;
@@ -75,28 +75,29 @@ async fn tries(
     task: Task<'_>,
     scope: &mut Scope,
     attempt: &mut u32,
-) -> Result<Output, (Failure, Output)> {
+) -> Result<Output, Box<Failed>> {
     loop {
         let begun = Instant::now();
-        let (failure, output) = match once(workplace, task, scope, *attempt).await {
+        let failed = match once(workplace, task, scope, *attempt).await {
             Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
-        let Some(retry) = &task.step.retry else { return Err((failure, output)) };
-        if failure.kind == FailureKind::Cancelled || !retry.allows(*attempt, failure.kind) {
-            return Err((failure, output));
+        let Some(retry) = &task.step.retry else { return Err(failed) };
+        if !retry.allows(*attempt, failed.failure.kind) {
+            return Err(failed);
         }
-        let (then, log) = (AfterFailure::Retry, output.log());
-        tell_failed(workplace, task.path, *attempt, &failure, then, begun.elapsed(), log);
+        let (then, log) = (AfterFailure::Retry, failed.output.log());
+        let failure = &failed.failure;
+        tell_failed(workplace, task.path, *attempt, failure, then, begun.elapsed(), log);
         let wait = retry.delay(*attempt, random());
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = workplace.stop.requested() => {
-                return Err((Failure::new(FailureKind::Cancelled, "the run was stopped"), output));
+                return Err(Failed::bare(stopped()));
             }
         }
         *attempt += 1;
-        tell_started(workplace, task, *attempt);
+        tell_started(workplace, task, scope, *attempt);
     }
 }
 
@@ -106,22 +107,21 @@ pub(super) async fn once(
     task: Task<'_>,
     scope: &mut Scope,
     attempt: u32,
-) -> Result<Output, (Failure, Output)> {
+) -> Result<Output, Box<Failed>> {
     let Task { step, path, deadline, .. } = task;
     if workplace.stop.is_requested() {
-        let failure = Failure::new(FailureKind::Cancelled, "the run was stopped");
-        return Err((failure, Output::default()));
+        return Err(Failed::bare(stopped()));
     }
     let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
         Some(Duration::ZERO) => {
             let failure = Failure::new(FailureKind::Timeout, "no time is left for this step");
-            return Err((failure, Output::default()));
+            return Err(Failed::bare(failure));
         }
         rest => rest,
     };
     let before = if step.commit_required { head(workplace)? } else { String::new() };
     let output = carry_out(workplace, step, scope, Try { path, attempt, within }).await?;
-    let fail = |failure: Failure| (failure, output.clone());
+    let fail = |failure: Failure| Failed::with(failure, output.clone());
     write_copy(workplace, step, scope, &output).map_err(fail)?;
     for capture in &step.captures {
         let value = output
@@ -150,10 +150,11 @@ pub(super) async fn once(
 }
 
 /// Returns the commit that the worktree is at.
-fn head(workplace: &Workplace) -> Result<String, (Failure, Output)> {
-    workplace.tree.head().map_err(|error| {
-        (Failure::new(FailureKind::WorktreeError, error.to_string()), Output::default())
-    })
+fn head(workplace: &Workplace) -> Result<String, Box<Failed>> {
+    workplace
+        .tree
+        .head()
+        .map_err(|error| Failed::bare(Failure::new(FailureKind::WorktreeError, error.to_string())))
 }
 
 /// Writes the copy of standard output that `output_file` asks for.
@@ -180,7 +181,7 @@ async fn settle(
     workplace: &Workplace,
     task: Task<'_>,
     scope: &mut Scope,
-    tried: Result<Output, (Failure, Output)>,
+    tried: Result<Output, Box<Failed>>,
     attempt: u32,
 ) -> Finished {
     let done = |output: &Output, status| Done {
@@ -191,16 +192,17 @@ async fn settle(
         agent: output.agent,
         log: output.log(),
     };
-    let (failure, output) = match tried {
+    let failed = match tried {
         Ok(output) => {
             let step_done = done(&output, StepStatus::Success);
             return succeed(workplace, task, scope, step_done).await;
         }
         Err(failed) => failed,
     };
-    if failure.kind == FailureKind::Cancelled && workplace.stop.is_requested() {
+    if failed.failure.kind == FailureKind::Cancelled && workplace.stop.is_requested() {
         return Finished::Interrupted;
     }
+    let Failed { failure, output } = *failed;
     match handler::handle(workplace, task, scope, failure, output, attempt).await {
         Handled::Mended { output, attempt } => {
             let mut mended = done(&output, StepStatus::Recovered);
@@ -267,6 +269,11 @@ pub(super) async fn sequence(
     Ok(printed)
 }
 
+/// Returns the failure of a step that was not let finish.
+pub(super) fn stopped() -> Failure {
+    Failure::new(FailureKind::Cancelled, "the run was stopped")
+}
+
 /// Returns a number from 0 to 1 that nobody can foresee.
 fn random() -> f64 {
     // Without random numbers the wait is the whole one.
@@ -274,8 +281,8 @@ fn random() -> f64 {
 }
 
 /// Tells that a try begins.
-pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, attempt: u32) {
-    let (step, name) = (task.path.to_owned(), step_label(task.step));
+pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, scope: &Scope, attempt: u32) {
+    let (step, name) = (task.path.to_owned(), filled_label(task.step, &scope.vars));
     workplace.tell(Event::StepStarted { step, name, attempt });
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use prodigy_core::{
-    failure::{Failure, FailureKind},
+    failure::FailureKind,
     workflow::{Foreach, ForeachInput, ForeachValue, Step},
 };
 use serde_json::Value;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::{
     Finished, Scope, Workplace,
     action::{Try, bind, shell, template},
-    flow::sequence,
-    output::Output,
+    flow::{sequence, stopped},
+    output::{Failed, Output},
 };
 
 /// How one round of a loop went.
@@ -25,7 +25,7 @@ pub(super) async fn run(
     each: &Foreach,
     scope: &mut Scope,
     which: Try<'_>,
-) -> Result<Output, (Failure, Output)> {
+) -> Result<Output, Box<Failed>> {
     let values = values(workplace, step, each, scope, which).await?;
     let limit = step.timeout.into_iter().chain(which.within).min();
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -56,11 +56,7 @@ pub(super) async fn run(
 }
 
 /// Puts the rounds together, in the order of the values.
-fn collect(
-    scope: &mut Scope,
-    mut ended: Vec<Round>,
-    total: usize,
-) -> Result<Output, (Failure, Output)> {
+fn collect(scope: &mut Scope, mut ended: Vec<Round>, total: usize) -> Result<Output, Box<Failed>> {
     ended.sort_by_key(|(index, ..)| *index);
     let mut printed = Vec::new();
     let mut first = None;
@@ -74,8 +70,7 @@ fn collect(
                 first.get_or_insert((index, failure));
             }
             Err(Finished::Interrupted) => {
-                let failure = Failure::new(FailureKind::Cancelled, "the run was stopped");
-                return Err((failure, Output::text(printed.join("\n"))));
+                return Err(Failed::with(stopped(), Output::text(printed.join("\n"))));
             }
             // A sequence of steps ends early only by the two above.
             Err(Finished::Skipped { .. } | Finished::GoOn(_)) => {}
@@ -88,7 +83,7 @@ fn collect(
             let at = index + 1;
             failure.message =
                 format!("{failures} of {total} failed; the first is {at}: {}", failure.message);
-            Err((failure, output))
+            Err(Failed::with(failure, output))
         }
     }
 }
@@ -100,8 +95,7 @@ async fn values(
     each: &Foreach,
     scope: &Scope,
     which: Try<'_>,
-) -> Result<Vec<Value>, (Failure, Output)> {
-    let bare = |failure: Failure| (failure, Output::default());
+) -> Result<Vec<Value>, Box<Failed>> {
     let mut values = match &each.input {
         ForeachInput::Values(values) => values
             .iter()
@@ -110,13 +104,13 @@ async fn values(
                 ForeachValue::Value(value) => Ok(value.clone()),
             })
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| bare(template(&error)))?,
+            .map_err(|error| Failed::bare(template(&error)))?,
         ForeachInput::Command(script) => {
-            let bound = bind(script, &scope.vars).map_err(bare)?;
+            let bound = bind(script, &scope.vars).map_err(Failed::bare)?;
             let output = shell(workplace, step, &scope.vars, which, "sh", &bound).await?;
-            let text = output
-                .whole(workplace, prodigy_core::capture::Stream::Stdout)
-                .map_err(|message| bare(output.failure(FailureKind::ParseError, message)))?;
+            let text = output.whole(workplace, prodigy_core::capture::Stream::Stdout).map_err(
+                |message| Failed::bare(output.failure(FailureKind::ParseError, message)),
+            )?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             lines.map(|line| Value::String(line.to_owned())).collect()
         }

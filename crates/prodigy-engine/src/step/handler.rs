@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{
     Finished, Scope, Workplace,
-    flow::{Task, once, sequence, tell_failed},
+    flow::{Task, once, sequence, tell_failed, tell_started},
     output::Output,
 };
 
@@ -111,13 +111,15 @@ async fn mend(
         record_retry(workplace, task, &failure, &output, attempt);
         tries_left -= 1;
         attempt += 1;
-        super::flow::tell_started(workplace, task, attempt);
+        tell_started(workplace, task, scope, attempt);
         match once(workplace, task, scope, attempt).await {
             Ok(output) => return Handled::Mended { output, attempt },
-            Err((again, _)) if again.kind == FailureKind::Cancelled => return Handled::Interrupted,
-            Err((again, printed)) => {
-                set_error(scope, task, &again, &printed, attempt);
-                (failure, output) = (again, printed);
+            Err(again) if again.failure.kind == FailureKind::Cancelled => {
+                return Handled::Interrupted;
+            }
+            Err(again) => {
+                set_error(scope, task, &again.failure, &again.output, attempt);
+                (failure, output) = (again.failure, again.output);
                 if tries_left == 0 {
                     // The handler runs before each new try, and there is none.
                     return verdict(

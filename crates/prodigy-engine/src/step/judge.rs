@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Finished, Scope, Workplace,
     action::template,
-    flow::{Task, sequence},
+    flow::{Task, sequence, stopped},
     output::Output,
     workplace::inside,
 };
@@ -136,8 +136,6 @@ fn ended(end: Finished, what: &str) -> Failure {
             failure.message = format!("{what}: {}", failure.message);
             failure
         }
-        Finished::Interrupted | Finished::Skipped { .. } | Finished::GoOn(_) => {
-            Failure::new(FailureKind::Cancelled, "the run was stopped")
-        }
+        Finished::Interrupted | Finished::Skipped { .. } | Finished::GoOn(_) => stopped(),
     }
 }

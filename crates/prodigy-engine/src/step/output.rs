@@ -38,6 +38,27 @@ pub(super) struct Output {
     pub(super) agent: bool,
 }
 
+/// A failure with the output that came before it, for handlers and logs.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    /// Why it failed.
+    pub(super) failure: Failure,
+    /// What came before.
+    pub(super) output: Output,
+}
+
+impl Failed {
+    /// Makes one that came before any output.
+    pub(super) fn bare(failure: Failure) -> Box<Self> {
+        Self::with(failure, Output::default())
+    }
+
+    /// Makes one; boxed, since most tries succeed.
+    pub(super) fn with(failure: Failure, output: Output) -> Box<Self> {
+        Box::new(Self { failure, output })
+    }
+}
+
 impl Output {
     /// Makes an output of text that no process printed.
     pub(super) fn text(text: impl Into<String>) -> Self {
@@ -169,11 +190,11 @@ impl Output {
 fn text(printed: &Printed) -> String {
     let head = String::from_utf8_lossy(&printed.head);
     let kept = (printed.head.len() + printed.tail.len()) as u64;
-    let mut text = head.into_owned();
-    if printed.total > kept {
-        text += &format!("\n… {} bytes left out …\n", printed.total - kept);
-    }
-    text += &String::from_utf8_lossy(&printed.tail);
+    let gap = match printed.total.saturating_sub(kept) {
+        0 => String::new(),
+        missing => format!("\n… {missing} bytes left out …\n"),
+    };
+    let mut text = head.into_owned() + &gap + &String::from_utf8_lossy(&printed.tail);
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     text
 }

@@ -59,8 +59,8 @@ pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
     let root = repo.root().to_string_lossy();
     let name = repo_name(repo.name())?;
     let owner = home.join("state").join(name.as_str()).join("repository");
-    let owned = fs::read_to_string(&owner).unwrap_or_default();
-    if owned.is_empty() || owned == root {
+    let taken_by = fs::read_to_string(&owner).unwrap_or_default();
+    if taken_by.is_empty() || taken_by == root {
         return Ok(Layout::new(home.to_owned(), name));
     }
     let hash = hex(Sha256::digest(root.as_bytes()).get(..3).unwrap_or_default());
@@ -124,17 +124,7 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 
 /// Turns an error of git into one for people.
 pub(crate) fn git_error(error: git::Error) -> CliError {
-    let hint = match &error {
-        git::Error::NotARepository { .. } => {
-            Some("go to a repository, or make one with `git init`")
-        }
-        git::Error::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
-        git::Error::Bare { .. } => Some("work from a clone of it"),
-        git::Error::GitMissing | git::Error::GitTooOld { .. } => {
-            Some("`prodigy doctor` shows what is needed")
-        }
-        _ => None,
-    };
+    let hint = error.hint();
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let error = CliError::new(Exit::Failure, format!("{error}{}", cause.unwrap_or_default()));
     match hint {

@@ -25,7 +25,16 @@ pub(super) fn interpreted(
     known: &Interpreter,
     arguments: &[Word],
 ) -> bool {
-    let mut reading = Reading { found, name, known, has_program: false, operands: 0, ended: false };
+    let mut reading = Reading {
+        found,
+        name,
+        known,
+        has_program: false,
+        expects_code: false,
+        expects_stdin: false,
+        operands: 0,
+        ended: false,
+    };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if !reading.ended && word.text == "--" {
@@ -34,7 +43,14 @@ pub(super) fn interpreted(
         }
         let kind = if reading.ended { Kind::Operand } else { known.options.read(&word.text) };
         let is_over = match kind {
-            Kind::Flag => reading.flag(word),
+            Kind::Flag | Kind::Attached(_) | Kind::Next(_) if known.names.contains(&"sh") => {
+                reading.shell_option(word, &mut words, kind);
+                false
+            }
+            Kind::Flag => {
+                reading.flag(word);
+                false
+            }
             Kind::Attached(takes) => {
                 reading.value(word, takes);
                 reading.note_program(&word.text, takes);
@@ -61,6 +77,10 @@ struct Reading<'a> {
     known: &'a Interpreter,
     /// Whether an argument has supplied the program.
     has_program: bool,
+    /// Whether the first operand is program text, because an option said so.
+    expects_code: bool,
+    /// Whether an option said that the program is on standard input.
+    expects_stdin: bool,
     operands: usize,
     /// Whether `--` has ended the options.
     ended: bool,
@@ -78,14 +98,32 @@ impl Reading<'_> {
         self.found.refuse(word.range.clone(), Refusal { reason: &reason, help });
     }
 
-    /// Reads an option without a value; returns whether the rest is data.
-    fn flag(&mut self, word: &Word) -> bool {
+    fn flag(&mut self, word: &Word) {
         if word.is_unknown_option() {
             self.found.refuse(word.range.clone(), AS_OPTION);
         }
-        // With `-s` a shell reads the program from standard input, whatever follows.
-        let letters = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        self.known.names.contains(&"sh") && letters.is_some_and(|rest| rest.contains('s'))
+    }
+
+    /// Reads an option of a shell. Its `-c` takes the first operand, which more
+    /// options may precede: `sh -c -e TEXT`, `bash -ceo pipefail TEXT`.
+    fn shell_option(&mut self, word: &Word, words: &mut Iter<'_, Word>, kind: Kind) {
+        self.flag(word);
+        let letters = word.text.strip_prefix(['-', '+']).unwrap_or_default();
+        if letters.starts_with('-') {
+            match kind {
+                Kind::Next(takes) => self.values(words, takes),
+                Kind::Attached(takes) => self.value(word, takes),
+                Kind::Flag | Kind::Operand => {}
+            }
+            self.has_program |= word.text.starts_with("--command");
+            return;
+        }
+        self.expects_code |= letters.contains('c');
+        self.expects_stdin |= letters.contains('s');
+        let takes_value = letters.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
+        for value in words.take(takes_value) {
+            self.found.refuse(value.range.clone(), AS_OPTION);
+        }
     }
 
     fn value(&mut self, word: &Word, takes: Takes) {
@@ -99,6 +137,11 @@ impl Reading<'_> {
 
     fn values(&mut self, words: &mut Iter<'_, Word>, takes: Takes) {
         let count = if takes == Takes::Pair { 2 } else { 1 };
+        // Interpreters disagree whether an option can be the text of a program.
+        let first = words.as_slice().first();
+        if takes == Takes::Code && first.is_some_and(|word| word.text.starts_with('-')) {
+            self.expects_code = true;
+        }
         for word in words.take(count) {
             self.value(word, takes);
         }
@@ -118,7 +161,9 @@ impl Reading<'_> {
 
     /// Reads an operand; returns whether the rest is data.
     fn operand(&mut self, word: &Word) -> bool {
-        if self.known.operand == Operand::File && word.text == "-" && !self.has_program {
+        let is_file = self.known.operand == Operand::File;
+        let reads_stdin = self.expects_stdin || word.text == "-";
+        if is_file && reads_stdin && !self.has_program && !self.expects_code {
             return true;
         }
         let is_subcommand =
@@ -128,10 +173,11 @@ impl Reading<'_> {
             Operand::DataThenCode => self.operands > 0,
             Operand::File | Operand::Data => false,
         };
-        if is_code {
+        if is_code || self.expects_code {
             self.refuse_code(word);
             self.has_program = true;
-        } else if self.known.operand == Operand::File && !self.has_program {
+            self.expects_code = false;
+        } else if is_file && !self.has_program {
             self.refuse_file(word);
             self.has_program = true;
         } else if self.known.guard_dash && !self.ended {

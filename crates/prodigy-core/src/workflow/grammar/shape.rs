@@ -71,9 +71,9 @@ pub enum Shape {
 pub enum KeyNames {
     /// Any text that is not empty.
     Free,
-    /// KeyNames that `${…}` can hold.
+    /// Names that `${…}` can hold.
     Variable,
-    /// KeyNames of environment variables.
+    /// Names of environment variables.
     Environment,
     /// Exit codes from 1 to 255.
     ExitCode,

@@ -73,7 +73,7 @@ static MODIFIERS: &[KeyShape] = &[
     KeyShape::new(
         "id",
         Shape::Text,
-        "KeyNames the step for `${steps.ID.output}`, `.exit_code` and `.status`.",
+        "Names the step for `${steps.ID.output}`, `.exit_code` and `.status`.",
     ),
     KeyShape::new("name", Shape::Text, "What progress shows.").or("the action"),
     KeyShape::new("when", Shape::Expression, "Skips the step unless the expression is true."),
