@@ -1,14 +1,27 @@
 //! Ctrl-C once and twice, and the signals that mean the same.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
 };
 
 use prodigy_core::event::PauseReason;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::process::Stop;
+
+/// Makes a file that grows beyond `ulimit -f` an error of the write, as on a full disk.
+///
+/// The signal would end the program without a word otherwise. Programs that are
+/// started from here are not affected.
+pub fn survive_file_limit() -> io::Result<()> {
+    let nobody_looks = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), nobody_looks)?;
+    Ok(())
+}
 
 /// What asks a run to stop, and why.
 #[derive(Clone, Default)]
@@ -33,7 +46,7 @@ impl Shutdown {
     }
 
     /// Listens to signals: the first asks, the second insists.
-    pub fn listen(&self) -> std::io::Result<()> {
+    pub fn listen(&self) -> io::Result<()> {
         let signals = [
             (SignalKind::interrupt(), 1_u8),
             (SignalKind::terminate(), 2),

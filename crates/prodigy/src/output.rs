@@ -117,6 +117,11 @@ pub(crate) fn plain_text(text: &str) -> String {
     Clean(text).to_string()
 }
 
+/// Returns text on one line, so that it cannot pretend to be a line of ours.
+pub(crate) fn one_line(text: &str) -> String {
+    plain_text(text).replace('\n', "\\n")
+}
+
 /// Text without the control characters that could steer a terminal.
 struct Clean<'a>(&'a str);
 

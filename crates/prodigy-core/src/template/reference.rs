@@ -81,7 +81,7 @@ pub(super) fn owner(source: &str, start: usize, names: &Names) -> Owner {
     let inner = source.get(start + 2..).unwrap_or_default();
     let sign = inner.chars().next().filter(|first| matches!(first, '#' | '!'));
     let name_text = if sign.is_some() { inner.get(1..).unwrap_or_default() } else { inner };
-    let root = identifier(name_text);
+    let root = root_name(name_text, names);
     let after = name_text.get(root.len()..).and_then(|rest| rest.chars().next());
     let range = start..start + 2 + closing(inner);
     let known = names.roots.contains(root);
@@ -115,6 +115,17 @@ fn unknown_root(root: &str, range: Range<usize>, names: &Names) -> Fault {
         }
     };
     Fault { range, message: format!("unknown variable `{root}`"), help: Some(help) }
+}
+
+/// Returns the name that a text starts with. A captured name may have hyphens,
+/// but `${x-y}` is the shell's unless `x-y` is known.
+fn root_name<'a>(text: &'a str, names: &Names) -> &'a str {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+    match text.get(..end) {
+        Some(long) if names.roots.contains(long) => long,
+        Some(_) | None => identifier(text),
+    }
 }
 
 /// Returns the identifier that a text starts with.
@@ -207,7 +218,7 @@ impl Parser<'_> {
     }
 
     fn path(&mut self) -> Result<VarPath, Fault> {
-        let root = identifier(self.rest()).to_owned();
+        let root = root_name(self.rest(), self.names).to_owned();
         if root.is_empty() {
             return Err(match self.peek() {
                 Some('}') => self.fault("`${}` names no variable", LITERAL),

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names { roots: ["item", "steps", "map", "n"].map(str::to_owned).into() }
+        Names { roots: ["item", "steps", "map", "n", "my-var"].map(str::to_owned).into() }
     }
 
     fn vars() -> Vars {
@@ -158,6 +158,7 @@ mod tests {
             }),
         );
         vars.set("n", 5);
+        vars.set("my-var", "mine");
         vars
     }
 
@@ -181,6 +182,7 @@ mod tests {
     fn values_defaults_and_filters_combine() {
         let text = |source| render(source, Sink::Text);
         assert_eq!(text("fix ${item.path}: ${n}"), "fix src/lib.rs: 5");
+        assert_eq!(text("${my-var} ${my-var:-x}"), "mine mine");
         assert_eq!(text("${item.files}"), r#"["a b","c"]"#);
         assert_eq!(text("${item.files[0]}/${item.\"odd name\"}/${item['odd name']}"), "a b/1/1");
         assert_eq!(text("${item.gone:-none}|${item.null:-n}|${item.empty:-e}"), "none|n|e");
@@ -211,7 +213,7 @@ mod tests {
             faults("${itme.path} ${HOME} ${} ${item.} ${item[x]} ${item|jsn} ${item|words} ${item%.rs} ${n:-${item}}", Sink::Text),
             @r#"
         ${itme.path} -> unknown variable `itme` (did you mean `item`?)
-        ${HOME} -> unknown variable `HOME` (write `$${` for a literal `${`; the variables here are `item`, `map`, `n`, `steps`)
+        ${HOME} -> unknown variable `HOME` (write `$${` for a literal `${`; the variables here are `item`, `map`, `my-var`, `n`, `steps`)
         ${} -> `${}` names no variable (write `$${` for a literal `${`)
         ${item.} -> a `.` must be followed by the name of a field (paths look like `item.name`, `item.files[0]` or `item."odd name"`)
         ${item[x]} -> `[` must be followed by a number (paths look like `item.name`, `item.files[0]` or `item."odd name"`)
@@ -318,12 +320,13 @@ mod tests {
 
     /// Returns the texts of a YAML document, as a real parser sees them.
     fn scalars(document: &str) -> Vec<String> {
-        saphyr_parser::Parser::new_from_str(document)
-            .filter_map(|event| {
-                let saphyr_parser::Event::Scalar(text, ..) = event.unwrap().0 else { return None };
-                Some(text.into_owned())
-            })
-            .collect()
+        let mut texts = Vec::new();
+        for event in saphyr_parser::Parser::new_from_str(document) {
+            if let saphyr_parser::Event::Scalar(text, ..) = event.unwrap().0 {
+                texts.push(text.into_owned());
+            }
+        }
+        texts
     }
 
     proptest::proptest! {

@@ -72,6 +72,11 @@ const ORDINARY: &[(&str, &str)] = &[
     ("timeout 60 env X=${item.name} sh -c 'echo $X'", "it's\n"),
     ("timeout ${item.n} echo ok", "ok\n"),
     ("echo ${item.name} | grep -c it; echo python | grep -c python", "1\n1\n"),
+    (
+        "if true; then echo ${item.n}; sh <<'S'\necho inner\nS\nfi; echo ${item.name}",
+        "3\ninner\nit's\n",
+    ),
+    ("echo 'echo $1' | sh -s -- ${item.name}; cat <<EOF\n${item.n}\nEOF", "it's\n3\n"),
     ("time -p true 2>/dev/null; ! false && echo ${item.n}", "3\n"),
     ("command -v ${item.name} || echo missing", "missing\n"),
     ("greet() { local who=${item.name}; echo \"hi $who\"; }; greet", "hi it's\n"),
@@ -215,6 +220,7 @@ fn some_places_look_at_the_value() {
         ("make ${item.v}", "A=$(shell touch canary)"),
         ("make ${item.v}", "build/all"),
         ("find . -exec grep ${item.v} {} +", "{}"),
+        ("find . -exec grep ${item.v} {} +", ";"),
         ("find ${item.v} -type f", "-delete"),
         ("timeout ${item.v} sleep 1", "--help"),
         ("rm ${item.v}", "-rf"),
@@ -242,7 +248,8 @@ fn some_places_look_at_the_value() {
     ssh ${item.v} uptime | me@host.example | ssh "${PRODIGY_P1}" uptime
     make ${item.v} | A=$(shell touch canary) | the value of `${item.v}` must be made of letters, digits and `._/@:+-` here, and not start with `-`: the program gives other characters a meaning
     make ${item.v} | build/all | make "${PRODIGY_P1}"
-    find . -exec grep ${item.v} {} + | {} | the value of `${item.v}` contains `{}`, which the program would replace; use the filter `file`
+    find . -exec grep ${item.v} {} + | {} | the value of `${item.v}` is `;` or `+`, or contains `{}`, which `find` gives a meaning; use the filter `file`
+    find . -exec grep ${item.v} {} + | ; | the value of `${item.v}` is `;` or `+`, or contains `{}`, which `find` gives a meaning; use the filter `file`
     find ${item.v} -type f | -delete | the value of `${item.v}` starts with `-`, and this program has options that run commands; put `--` before it or use the filter `path`
     timeout ${item.v} sleep 1 | --help | the value of `${item.v}` must be made of letters, digits and `._/@:+-` here, and not start with `-`: the program gives other characters a meaning
     rm ${item.v} | -rf | rm "${PRODIGY_P1}"

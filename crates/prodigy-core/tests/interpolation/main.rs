@@ -16,6 +16,7 @@
 
 mod accepted;
 mod contexts;
+mod forbidden;
 mod hostile;
 mod probe;
 mod property;

@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
-    fs, io,
+    fmt, fs, io,
     os::unix::{ffi::OsStringExt as _, fs::PermissionsExt as _},
     path::{Path, PathBuf},
 };
@@ -27,6 +27,9 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Files that are watched whatever is in them; configuration files are judged by their settings.
 const FILES: &[&str] = &["info/attributes", "info/grafts", "objects/info/alternates"];
 
+/// Directories of watched files; a link in their place would lead us to the user's own files.
+const DIRECTORIES: &[&str] = &["hooks", "info", "objects/info", "worktrees"];
+
 /// What a repository's dangerous files were when a job began.
 ///
 /// It can be stored with the job, so that a resumed run compares with the same.
@@ -42,6 +45,8 @@ struct Before {
     configs: BTreeMap<PathBuf, Content>,
     /// The other files.
     files: BTreeMap<PathBuf, Content>,
+    /// The directories that watched files are in.
+    directories: BTreeMap<PathBuf, Content>,
     /// The directory of hooks.
     hooks: PathBuf,
 }
@@ -53,6 +58,12 @@ pub struct Tampering {
     pub path: PathBuf,
     /// What was changed, e.g. `filter.x.smudge was set to ...`.
     pub what: String,
+}
+
+impl fmt::Display for Tampering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.what)
+    }
 }
 
 /// What stands in a path.
@@ -82,7 +93,13 @@ impl Guard {
             let content = Content::read(&path)?;
             files.insert(path, content);
         }
-        Ok(Self { repo: repo.clone(), before: Before { configs, files, hooks: hooks_dir } })
+        let mut directories = BTreeMap::new();
+        for path in DIRECTORIES.iter().map(|directory| common.join(directory)) {
+            let content = Content::read(&path)?;
+            directories.insert(path, content);
+        }
+        let before = Before { configs, files, directories, hooks: hooks_dir };
+        Ok(Self { repo: repo.clone(), before })
     }
 
     /// Returns what was remembered, as JSON.
@@ -103,6 +120,9 @@ impl Guard {
     pub fn check(&self) -> Result<Vec<Tampering>, Error> {
         let (repo, before) = (&self.repo, &self.before);
         let mut found = Vec::new();
+        for (path, content) in &before.directories {
+            check_directory(path, content, &mut found)?;
+        }
         let mut configs: BTreeMap<PathBuf, &Content> =
             before.configs.iter().map(|(path, content)| (path.clone(), content)).collect();
         for path in config_files(repo)? {
@@ -186,6 +206,24 @@ impl Content {
         };
         what.to_owned()
     }
+}
+
+/// Takes back what stands in place of a directory, or of the link that led to it.
+fn check_directory(path: &Path, before: &Content, found: &mut Vec<Tampering>) -> Result<(), Error> {
+    let now = Content::read(path)?;
+    let is_followed = |content: &Content| match content {
+        Content::Link { .. } | Content::File { .. } => true,
+        Content::Nothing | Content::Other => false,
+    };
+    if now == *before || !(is_followed(&now) || is_followed(before)) {
+        return Ok(());
+    }
+    found.push(Tampering { path: path.to_owned(), what: before.changed_to(&now) });
+    if is_followed(before) {
+        return before.write(path);
+    }
+    remove(path)?;
+    fs::create_dir_all(path).map_err(Error::file("create", path))
 }
 
 /// Compares one configuration file with what it was.

@@ -122,10 +122,20 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     let lock = JobLock::take(&settings.layout, &job)?;
     // A job that is there already is refused before anything of it is replaced.
     let mut journal = Journal::create(&settings.layout, &job, settings.durability)?;
-    texts.store(&state)?;
     let first = vec![Event::JobStarted(Box::new(started))];
-    let records = journal.append(first, clock::now())?;
-    journal.durable()?;
+    let begun = texts.store(&state).and_then(|()| {
+        let records = journal.append(first, clock::now())?;
+        journal.durable()?;
+        Ok(records)
+    });
+    let records = match begun {
+        Ok(records) => records,
+        Err(error) => {
+            // A job without a beginning could be neither resumed nor started again.
+            journal.discard();
+            return Err(error);
+        }
+    };
     let mut fold = Job::default();
     let mut parts = Parts::new(settings, job, lock, journal)?;
     parts.take_in(&mut fold, &records)?;
@@ -157,7 +167,8 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
     let resumed = vec![Event::JobResumed { version, workflow }];
-    let records = journal.append(resumed, clock::now())?;
+    let records = journal.append(resumed, clock::now());
+    let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
     let mut parts = Parts::new(settings, job, lock, journal)?;
     if let Some(torn) = &opened.torn {
         parts.note(&format!(

@@ -46,8 +46,6 @@ pub(super) struct Answer {
     pub(super) input: Input,
     /// The worktree after it, if that is known.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// What the step did to git's settings, put back already.
-    pub(super) tampering: Vec<String>,
 }
 
 /// What a run works with, besides the job itself.
@@ -157,6 +155,8 @@ impl Run {
 
     /// Takes inputs until one of them ends the run.
     async fn turn(&mut self) -> Result<Ending, Error> {
+        // A run that was killed could not take back what its last step planted.
+        self.check_settings()?;
         loop {
             let input = self.next_input().await;
             let events_only = matches!(input, Input::Inside(_));
@@ -203,11 +203,7 @@ impl Run {
     fn answered(&mut self, answer: Answer) -> Input {
         self.parts.busy = false;
         self.parts.fingerprint = answer.fingerprint;
-        if answer.tampering.is_empty() {
-            return answer.input;
-        }
-        self.inputs.push_front(answer.input);
-        Input::Inside(Event::GitTampering { changes: answer.tampering })
+        answer.input
     }
 
     /// Returns the input that stops the run, if somebody asked for it.
@@ -253,7 +249,10 @@ impl Run {
             }
             Ok(()) => Ok(()),
             Err(error) => {
-                self.parts.note(&format!("warning: the checkpoint was not written: {error}"));
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                let cause = cause.unwrap_or_default();
+                self.parts
+                    .note(&format!("warning: the checkpoint was not written: {error}{cause}"));
                 Ok(())
             }
         }

@@ -88,6 +88,10 @@ impl Run {
         let command = format!("git merge {}", route.source);
         let message = match self.parts.settings.confirm.merge(&question) {
             Some(true) => return Ok(None),
+            // Ctrl-C answered the question: the tick stops the run.
+            None if self.parts.settings.shutdown.reason().is_some() => {
+                return Ok(Some(Input::Tick));
+            }
             Some(false) => format!("not merged, as you said; `{command}` merges it"),
             None => format!(
                 "not merged: nobody could be asked and `-y` was not given; `{command}` merges it"
@@ -110,9 +114,8 @@ impl Run {
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
             let input = merge_steps(&workplace, &route, &phase, scope).await;
-            let tampering = Vec::new();
             // The loop listens until the answer is in.
-            ended.send(Answer { input, fingerprint: None, tampering }).ok();
+            ended.send(Answer { input, fingerprint: None }).ok();
         }));
         Ok(())
     }
@@ -213,6 +216,9 @@ async fn merge_steps(
         }
     }
     let step = || "merge".to_owned();
+    if let Err(failure) = workplace.check_settings().await {
+        return fail(step(), failure, 1);
+    }
     match route.repo.is_ancestor(&route.source, &route.target) {
         Ok(true) => match route.repo.commit(&route.target) {
             Ok(commit) => route.merged(commit),

@@ -17,7 +17,7 @@ use super::{
     dispatcher::{Answer, stop},
 };
 use crate::{
-    git::{self, Fingerprint, Guard, JobTree},
+    git::{self, Fingerprint, JobTree},
     step::{self, Done, Finished, Identity, Scope, Task, Workplace, millis},
 };
 
@@ -115,7 +115,7 @@ impl Run {
         };
         let step = step.clone();
         self.count_commits(&tree)?;
-        let look = Look { tree, before, guard: self.parts.guard.clone() };
+        let look = Look { tree, before };
         let scope = Scope::new(self.vars(round));
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
@@ -144,10 +144,11 @@ impl Run {
 
     /// Puts planted settings back before git is used, and writes that down.
     pub(super) fn check_settings(&mut self) -> Result<(), Error> {
-        let changes = tampering(&self.parts.guard)?;
-        if changes.is_empty() {
+        let found = self.parts.guard.check()?;
+        if found.is_empty() {
             return Ok(());
         }
+        let changes = found.iter().map(ToString::to_string).collect();
         self.append(vec![Event::GitTampering { changes }])
     }
 
@@ -162,6 +163,7 @@ impl Run {
         let workplace = Arc::new(Workplace {
             identity: Identity { job: parts.id.clone(), item: "workflow".to_owned() },
             tree,
+            guard: parts.guard.clone(),
             program: settings.program.clone(),
             base_env: settings.base_env.clone(),
             env: settings.env.clone(),
@@ -239,7 +241,10 @@ impl Run {
             self.parts.settings.repo.remove_job_worktree(tree.path(), &branch, false)?;
             self.inputs.push_back(Input::TreeCleaned { path });
         } else {
-            let reason = format!("{} files are not committed", left.len());
+            let reason = match left.len() {
+                1 => "1 file is not committed".to_owned(),
+                many => format!("{many} files are not committed"),
+            };
             self.inputs.push_back(Input::TreeKept { path, reason });
         }
         Ok(())
@@ -269,17 +274,24 @@ impl TopLevel {
         let task = Task { step: &self.step, path: &self.path, top_level: true, deadline: None };
         let finished = step::run(workplace, task, &mut scope).await;
         let duration_ms = millis(begun.elapsed());
+        let fail = |failure, attempt, log| {
+            let step = self.path.clone();
+            let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
+            Answer { input, fingerprint: None }
+        };
+        // However the step ended, it may have planted something.
+        if let Err(failure) = workplace.check_settings().await {
+            return fail(failure, self.attempt, None);
+        }
         let input = match finished {
             Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
             Finished::Skipped { when } => {
                 Input::StepSkipped { step: self.path, name: step_label(&self.step), when }
             }
-            Finished::Stop { failure, attempt, log } => {
-                Input::StepFailed { step: self.path, attempt, failure, duration_ms, log }
-            }
+            Finished::Stop { failure, attempt, log } => return fail(failure, attempt, log),
             Finished::Interrupted => Input::Tick,
         };
-        Answer { input, fingerprint: None, tampering: Vec::new() }
+        Answer { input, fingerprint: None }
     }
 
     /// Records what the step left behind, the worktree included.
@@ -289,7 +301,7 @@ impl TopLevel {
             Err(failure) => {
                 let (step, attempt, log) = (self.path, done.attempt, done.log);
                 let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-                return Answer { input, fingerprint: None, tampering: Vec::new() };
+                return Answer { input, fingerprint: None };
             }
         };
         // The fold keeps this step's own result; what the scope holds is about the steps inside.
@@ -311,7 +323,7 @@ impl TopLevel {
             snapshot: seen.snapshot,
             log: done.log,
         }));
-        Answer { input, fingerprint: Some(seen.fingerprint), tampering: seen.tampering }
+        Answer { input, fingerprint: Some(seen.fingerprint) }
     }
 }
 
@@ -319,14 +331,12 @@ impl TopLevel {
 struct Look {
     tree: JobTree,
     before: Fingerprint,
-    guard: Guard,
 }
 
 /// What a step did to the worktree.
 struct Seen {
     snapshot: Option<Snapshot>,
     fingerprint: Fingerprint,
-    tampering: Vec<String>,
 }
 
 impl Look {
@@ -345,20 +355,12 @@ impl Look {
     fn look(&self) -> Result<Seen, git::Error> {
         let fingerprint = self.tree.fingerprint()?;
         if fingerprint.matches(&self.before) {
-            return Ok(Seen { snapshot: None, fingerprint, tampering: Vec::new() });
+            return Ok(Seen { snapshot: None, fingerprint });
         }
-        // Settings that a step planted must be gone before git reads them for us.
-        let tampering = tampering(&self.guard)?;
         let snapshot = Some(self.tree.snapshot()?);
         // Taking it may refresh git's own files.
-        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()?, tampering })
+        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()? })
     }
-}
-
-/// Puts back what was changed in the repository's settings, and says what that was.
-pub(super) fn tampering(guard: &Guard) -> Result<Vec<String>, git::Error> {
-    let found = guard.check()?;
-    Ok(found.into_iter().map(|one| format!("{}: {}", one.path.display(), one.what)).collect())
 }
 
 /// Returns the branch that a job works on.

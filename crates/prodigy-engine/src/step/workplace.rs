@@ -18,7 +18,7 @@ use prodigy_core::{
 
 use crate::{
     agent::Agent,
-    git::JobTree,
+    git::{Guard, JobTree},
     process::{self, Ended, Launch, Stop, Supervisor},
 };
 
@@ -37,6 +37,8 @@ pub struct Workplace {
     pub identity: Identity,
     /// The worktree.
     pub tree: JobTree,
+    /// The repository's settings as they were when the job began.
+    pub guard: Guard,
     /// This program, for supervisors and the simulated agent.
     pub program: PathBuf,
     /// The inherited environment, scrubbed, with `env_files`.
@@ -113,6 +115,24 @@ impl Workplace {
     pub(super) fn tell(&self, event: Event) {
         // The job stops listening only when it is over; then nobody needs to know.
         self.events.send(event).ok();
+    }
+
+    /// Takes back what a step planted in git's settings: to be called before git is used
+    /// on what the step left behind.
+    pub async fn check_settings(&self) -> Result<(), Failure> {
+        let guard = self.guard.clone();
+        let failed = |why: String| {
+            let message = format!("git's settings cannot be checked: {why}");
+            Failure::new(FailureKind::WorktreeError, message)
+        };
+        let checked = tokio::task::spawn_blocking(move || guard.check()).await;
+        let found = checked.map_err(|error| failed(error.to_string()))?;
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        if !found.is_empty() {
+            let changes = found.iter().map(ToString::to_string).collect();
+            self.tell(Event::GitTampering { changes });
+        }
+        Ok(())
     }
 
     /// Returns the environment of a step.

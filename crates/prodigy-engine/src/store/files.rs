@@ -359,11 +359,13 @@ mod tests {
         )
         .unwrap();
         std::os::unix::fs::symlink("/dev/zero", path("link")).unwrap();
-        let paths = [path("pipe"), path("link"), PathBuf::from("/dev/zero"), path(".")];
+        write_atomic(&path("file"), b"").unwrap();
+        std::os::unix::fs::symlink(path("file"), path("link-to-file")).unwrap();
+        let names = ["pipe", "link", "link-to-file", ".", "/dev/zero"];
         let start = Instant::now();
-        for path in paths {
+        for name in names {
             for mode in [Mode::Read, Mode::Append] {
-                let error = open_regular(&path, mode).unwrap_err();
+                let error = open_regular(&path(name), mode).unwrap_err();
                 assert!(matches!(error, Error::NotRegular { .. }), "{mode:?} {error:?}");
             }
         }

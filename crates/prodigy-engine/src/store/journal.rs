@@ -181,6 +181,15 @@ impl Journal {
         self.syncer.as_ref().map_or(Ok(()), Syncer::wait)
     }
 
+    /// Takes a journal back whose first records could not be made durable.
+    pub fn discard(self) {
+        // What cannot be removed is a job without a beginning, and is reported as that.
+        if let Some(current) = &self.current {
+            std::fs::remove_file(&current.segment.path).ok();
+        }
+        std::fs::remove_dir(&self.directory).ok();
+    }
+
     fn check(&self) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -274,7 +283,12 @@ fn cut(spot: &Spot) -> Result<TornTail, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path, time::Instant};
+    use std::{
+        fs,
+        io::{BufRead as _, BufReader},
+        path::Path,
+        time::Instant,
+    };
 
     use proptest::prelude::*;
 
@@ -436,6 +450,35 @@ mod tests {
         );
         let (_, opened) = open(&home).unwrap();
         assert_eq!(opened, Opened { torn: None, last_seq: 1 });
+    }
+
+    #[test]
+    fn what_was_appended_survives_the_death_of_its_process() {
+        if let Some(directory) = fixture::in_child() {
+            let layout = Layout::new(directory, "repo".parse().unwrap());
+            let mut journal =
+                Journal::create(&layout, &"job-1".parse().unwrap(), Durability::Full).unwrap();
+            loop {
+                let seq = journal.append(vec![event("x")], at(0)).unwrap()[0].seq;
+                println!("\nappended {seq}");
+            }
+        }
+        let home = Home::new();
+        let mut child = fixture::child(
+            "store::journal::tests::what_was_appended_survives_the_death_of_its_process",
+            "exec \"$@\"",
+            &home.directory,
+        )
+        .spawn()
+        .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut appended = lines.filter_map(|line| line.strip_prefix("appended ")?.parse().ok());
+        assert_eq!(appended.nth(199), Some(200));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last: u64 = appended.last().unwrap_or(200);
+        let (_, opened) = open(&home).unwrap();
+        assert!(opened.last_seq >= last, "{} of {last}", opened.last_seq);
     }
 
     #[test]

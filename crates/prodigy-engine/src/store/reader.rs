@@ -335,6 +335,30 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_misses_nothing_of_a_writer_that_rolls_all_the_time() {
+        const RECORDS: u64 = 300;
+        let home = Home::new();
+        let mut journal = Journal::create(&home.layout, &home.job, Durability::Relaxed)
+            .unwrap()
+            .with_segment_bytes(2000);
+        journal.append(vec![event("0")], at(0)).unwrap();
+        let mut reader = Reader::open(&home.layout, &home.job).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for number in 1..RECORDS {
+                    journal
+                        .append(vec![event("more")], at(i64::try_from(number).unwrap()))
+                        .unwrap();
+                }
+            });
+            // Each record that is returned is the one after the last, or it would be an error.
+            while reader.last_seq() < RECORDS {
+                reader.by_ref().for_each(|record| drop(record.unwrap()));
+            }
+        });
+    }
+
+    #[test]
     fn damage_before_the_end_names_its_line() {
         let home = three();
         let mut bytes = fs::read(home.segment()).unwrap();

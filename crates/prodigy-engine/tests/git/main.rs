@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
 mod guard;
+mod kinds;
 mod merge;
 mod repo;
 mod snapshot;

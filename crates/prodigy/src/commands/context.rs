@@ -16,7 +16,11 @@ use prodigy_engine::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::{cli::Args, error::CliError, exit::Exit};
+use crate::{
+    cli::Args,
+    error::{CliError, explained},
+    exit::Exit,
+};
 
 /// Returns the directory that holds all state.
 pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
@@ -125,8 +129,7 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 /// Turns an error of git into one for people.
 pub(crate) fn git_error(error: git::Error) -> CliError {
     let hint = error.hint();
-    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-    let error = CliError::new(Exit::Failure, format!("{error}{}", cause.unwrap_or_default()));
+    let error = CliError::new(Exit::Failure, explained(&error));
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
@@ -135,5 +138,16 @@ pub(crate) fn git_error(error: git::Error) -> CliError {
 
 /// Turns an error of the store into one for people.
 pub(crate) fn store_error(error: store::Error) -> CliError {
-    CliError::new(Exit::Failure, error.to_string())
+    let hint = match &error {
+        store::Error::OpenHome { path, .. } => Some(format!("`chmod go-w {}`", path.display())),
+        store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. } => {
+            Some("set `PRODIGY_HOME` or pass `--home DIR` to use another one".to_owned())
+        }
+        _ => None,
+    };
+    let error = CliError::new(Exit::Failure, explained(&error));
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
 }

@@ -3,7 +3,8 @@
 use std::{
     collections::HashMap,
     io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom},
-    ops::ControlFlow,
+    mem,
+    ops::{ControlFlow, Range},
     path::Path,
     time::Duration,
 };
@@ -60,8 +61,11 @@ pub(super) fn run(args: &Args, command: &LogsArgs, out: &mut Output) -> Result<E
         streams,
         names: HashMap::new(),
         open: Vec::new(),
+        ended: Vec::new(),
+        shown: HashMap::new(),
         announced: None,
-        shown_to: HashMap::new(),
+        passed: HashMap::new(),
+        live: HashMap::new(),
         unended: None,
         matched: false,
         out,
@@ -91,6 +95,24 @@ enum Stream {
     Err,
 }
 
+/// A step that ended, and where its output is.
+struct Ended {
+    path: String,
+    name: String,
+    how: String,
+    log: LogRange,
+}
+
+impl Ended {
+    fn range(&self, stream: Stream) -> Range<u64> {
+        let (at, length) = match stream {
+            Stream::Out => (self.log.stdout_at, self.log.stdout_len),
+            Stream::Err => (self.log.stderr_at, self.log.stderr_len),
+        };
+        at..at.saturating_add(length)
+    }
+}
+
 /// What has been shown of a job's output.
 struct LogView<'a> {
     layout: &'a Layout,
@@ -101,10 +123,16 @@ struct LogView<'a> {
     names: HashMap<String, String>,
     /// The steps that have not ended, the innermost last.
     open: Vec<String>,
+    /// The steps that ended inside one that has not, whose output is still to be shown.
+    ended: Vec<Ended>,
+    /// The output of each step that was shown last.
+    shown: HashMap<String, LogRange>,
     /// The step under whose header live output stands.
     announced: Option<String>,
-    /// How far each file was shown or passed over.
-    shown_to: HashMap<(u32, Stream), u64>,
+    /// How far each file is taken by steps that ended.
+    passed: HashMap<(u32, Stream), u64>,
+    /// The part of each file of the first slot that was shown as it was written.
+    live: HashMap<Stream, Range<u64>>,
     /// The file whose last line was shown without its end.
     unended: Option<Stream>,
     /// Whether any step was asked for.
@@ -137,12 +165,13 @@ impl LogView<'_> {
 
     /// Takes in a record and shows the output it speaks of.
     fn take(&mut self, record: &Record) -> Result<(), CliError> {
-        let (path, log, ending) = match &record.event {
+        let (path, log, how) = match &record.event {
             Event::StepStarted { step, name, .. } => {
                 self.matched |= self.wants(step);
                 self.open.retain(|open| open != step);
                 self.open.push(step.clone());
                 self.names.insert(step.clone(), name.clone());
+                self.shown.remove(step);
                 return Ok(());
             }
             Event::StepCompleted(step) => {
@@ -179,50 +208,80 @@ impl LogView<'_> {
         if matches!(record.event, Event::StepCompleted(_)) {
             self.names.remove(path);
         }
-        match log {
-            Some(log) => self.show_range(path, &name, log, &ending),
-            None => Ok(()),
+        if let Some(log) = log {
+            self.ended.push(Ended { path: path.clone(), name, how, log: log.clone() });
         }
+        // A handler ends before the step that it belongs to, but printed after it.
+        if self.open.is_empty() { self.show_ended() } else { Ok(()) }
     }
 
-    /// Shows the output of a step that ended.
-    fn show_range(
-        &mut self,
-        path: &str,
-        name: &str,
-        log: &LogRange,
-        ending: &str,
-    ) -> Result<(), CliError> {
-        let live = self.announced.take_if(|announced| announced == path).is_some();
-        let ranges = [
-            (Stream::Out, log.stdout_at, log.stdout_len),
-            (Stream::Err, log.stderr_at, log.stderr_len),
-        ];
-        // A failure that the job went on from is recorded twice, with the same output.
-        let new = ranges.iter().any(|(stream, at, length)| {
-            at.saturating_add(*length) > self.shown_to(log.slot, *stream)
-        });
-        let wanted = self.wants(path);
-        if wanted && !live && (new || log.stdout_len + log.stderr_len == 0) {
-            self.header(path, name, ending)?;
-        }
-        for (stream, at, length) in ranges {
-            let from = at.max(self.shown_to(log.slot, stream));
-            let until = at.saturating_add(length);
-            if wanted && self.streams.contains(&stream) {
-                self.copy(log.slot, stream, from, until)?;
+    /// Shows the output of the steps that ended, in the order in which it was printed.
+    fn show_ended(&mut self) -> Result<(), CliError> {
+        let mut ended = mem::take(&mut self.ended);
+        ended.sort_by_key(|one| (one.log.slot, one.log.stdout_at, one.log.stderr_at));
+        for one in &ended {
+            // A failure that the job went on from is recorded twice, with the same output.
+            let known = self.shown.insert(one.path.clone(), one.log.clone());
+            if known.as_ref() != Some(&one.log) {
+                self.show_one(one)?;
             }
-            self.shown_to.insert((log.slot, stream), until.max(from));
-        }
-        if live {
-            self.end_line()?;
-            self.out.line(format_args!("── {path} ended: {ending}"))?;
         }
         Ok(())
     }
 
+    /// Shows the output of a step that ended, except for what was shown as it was written.
+    fn show_one(&mut self, one: &Ended) -> Result<(), CliError> {
+        let slot = one.log.slot;
+        let wanted = self.wants(&one.path);
+        let announced = self.announced.take_if(|announced| *announced == one.path).is_some();
+        let live = announced || (slot == 0 && self.was_live(one));
+        if wanted && !live {
+            self.header(&one.path, &one.name, &one.how)?;
+        }
+        for stream in [Stream::Out, Stream::Err] {
+            let range = one.range(stream);
+            let passed = self.passed.entry((slot, stream)).or_default();
+            *passed = range.end.max(*passed);
+            let parts = match self.live.get_mut(&stream) {
+                Some(live) if slot == 0 => {
+                    let parts = [
+                        range.start..range.end.min(live.start),
+                        range.start.max(live.end)..range.end,
+                    ];
+                    live.end = live.end.max(range.end);
+                    parts
+                }
+                Some(_) | None => [range, 0..0],
+            };
+            if wanted && self.streams.contains(&stream) {
+                for part in parts {
+                    self.copy(slot, stream, part)?;
+                }
+            }
+        }
+        if wanted && live {
+            self.end_line()?;
+            self.out.line(format_args!("── {} ended: {}", one.path, one.how))?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a step's output, and that there was some, was shown as it was written.
+    fn was_live(&self, one: &Ended) -> bool {
+        let mut ranges = [Stream::Out, Stream::Err]
+            .map(|stream| (stream, one.range(stream)))
+            .into_iter()
+            .filter(|(_, range)| !range.is_empty())
+            .peekable();
+        ranges.peek().is_some()
+            && ranges.all(|(stream, range)| {
+                self.live.get(&stream).is_some_and(|live| live.contains(&range.start))
+            })
+    }
+
     /// Shows what the step that is under way has printed so far.
     fn catch_up(&mut self) -> Result<(), CliError> {
+        self.show_ended()?;
         let Some(path) = self.open.last().filter(|path| self.wants(path)).cloned() else {
             return self.out.flush();
         };
@@ -234,15 +293,14 @@ impl LogView<'_> {
             self.announced = Some(path);
         }
         for stream in self.streams {
-            let from = self.shown_to(0, *stream);
-            let until = self.copy(0, *stream, from, u64::MAX)?;
-            self.shown_to.insert((0, *stream), until);
+            let passed = self.passed.get(&(0, *stream)).copied().unwrap_or_default();
+            let from = self.live.entry(*stream).or_insert(passed..passed).end;
+            let until = self.copy(0, *stream, from..u64::MAX)?;
+            if let Some(live) = self.live.get_mut(stream) {
+                live.end = until;
+            }
         }
         self.out.flush()
-    }
-
-    fn shown_to(&self, slot: u32, stream: Stream) -> u64 {
-        self.shown_to.get(&(slot, stream)).copied().unwrap_or_default()
     }
 
     fn header(&mut self, path: &str, name: &str, ending: &str) -> Result<(), CliError> {
@@ -261,7 +319,8 @@ impl LogView<'_> {
     }
 
     /// Shows a part of a log file and returns where what there is of it ends.
-    fn copy(&mut self, slot: u32, stream: Stream, from: u64, until: u64) -> Result<u64, CliError> {
+    fn copy(&mut self, slot: u32, stream: Stream, part: Range<u64>) -> Result<u64, CliError> {
+        let Range { start: from, end: until } = part;
         let (stdout, stderr) = self.layout.log_files(self.job, ITEM, slot);
         let path = match stream {
             Stream::Out => stdout,

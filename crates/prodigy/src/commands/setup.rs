@@ -23,7 +23,7 @@ use super::{context, lookup::job_error};
 use crate::{
     cli::Args,
     config::Config,
-    error::CliError,
+    error::{CliError, explained},
     exit::Exit,
     output::Output,
     report::{diagnostics, progress, summary},
@@ -72,7 +72,7 @@ pub(super) fn go(
         durability: config.durability.value,
         shutdown: shutdown.clone(),
         reporter: progress::reporter(out.color()),
-        confirm: progress::confirm(world.yes),
+        confirm: progress::confirm(world.yes, shutdown.clone()),
         layout: layout.clone(),
         repo: world.repo,
         workflow,
@@ -261,10 +261,12 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         other => other,
     };
     let resume = format!("`prodigy resume {job}` goes on once that is mended");
-    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-    let message = format!("{error}{}", cause.unwrap_or_default());
+    let message = explained(&error);
     let (exit, hint) = match &error {
-        run::Error::Journal { .. } | run::Error::DiskFloor { .. } => (Exit::Failure, Some(resume)),
+        run::Error::Journal { .. } => (Exit::Failure, Some(resume)),
+        run::Error::DiskFloor { .. } => {
+            (Exit::Failure, Some("make some room, or set `PRODIGY_DISK_FLOOR` lower".to_owned()))
+        }
         run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
             (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
         }

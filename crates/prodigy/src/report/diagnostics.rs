@@ -117,9 +117,9 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
             .line_start(excerpt.line)
             .annotation(AnnotationKind::Primary.span(excerpt.caret));
         if let Some(column) = excerpt.column {
-            group = group.element(Origin::path(path).line(excerpt.line).char_column(column));
+            group = group.element(Origin::path(clean(path)).line(excerpt.line).char_column(column));
         } else {
-            snippet = snippet.path(path);
+            snippet = snippet.path(clean(path));
         }
         group = group.element(snippet);
     }

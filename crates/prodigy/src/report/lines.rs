@@ -8,6 +8,9 @@ use prodigy_core::{
     job::Job,
 };
 
+/// So many of the settings that a step changed are named; the events name all.
+const TAMPERING_SHOWN: usize = 3;
+
 /// How important a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
@@ -104,10 +107,17 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
             let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
             important(Sign::Cross, format!("conflict with `{target}` in {files}"))
         }
-        Event::GitTampering { changes } => important(
-            Sign::Cross,
-            format!("a step changed git's settings; they were put back: {}", changes.join(", ")),
-        ),
+        Event::GitTampering { changes } => {
+            let shown: Vec<_> = changes.iter().take(TAMPERING_SHOWN).cloned().collect();
+            let more = match changes.len().saturating_sub(TAMPERING_SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let changes = shown.join(", ");
+            let text =
+                format!("a step changed git's settings; they were put back: {changes}{more}");
+            important(Sign::Cross, text)
+        }
         Event::JobPaused { .. }
         | Event::JobCompleted { .. }
         | Event::JobFailed { .. }

@@ -14,7 +14,7 @@ use prodigy_core::{duration, event::Record, job::Job};
 use prodigy_engine::run::Reporter;
 
 use super::lines::{StepNames, line};
-use crate::output::plain_text;
+use crate::output::{one_line, plain_text};
 
 /// The pictures of the spinner.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -65,7 +65,7 @@ impl Reporter for Live {
     fn record(&mut self, record: &Record, job: &Job) {
         self.names.record(record);
         if let Some(line) = line(record, job, &self.names) {
-            self.print(&format!("{} {}", line.sign.show(self.color), plain_text(&line.text)));
+            self.print(&format!("{} {}", line.sign.show(self.color), one_line(&line.text)));
         }
         self.names.forget(record);
         let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ impl Reporter for Live {
             } else {
                 String::new()
             };
-            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), plain_text(name))
+            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), one_line(name))
         });
         let text = text.unwrap_or_default();
         if text != screen.text {

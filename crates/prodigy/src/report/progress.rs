@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
+    sync::mpsc::{RecvTimeoutError, channel},
     time::{Duration, Instant},
 };
 
@@ -9,19 +10,25 @@ use prodigy_core::{
     event::{Event, Record},
     job::Job,
 };
-use prodigy_engine::run::{Confirm, MergeQuestion, Reporter};
+use prodigy_engine::{
+    run::{Confirm, MergeQuestion, Reporter},
+    shutdown::Shutdown,
+};
 
 use super::{
     lines::{StepNames, Weight, line},
     live::Live,
 };
-use crate::output::plain_text;
+use crate::output::{one_line, plain_text};
 
 /// A workflow of so many steps is shown whole.
 const ALWAYS_SHOWN: u32 = 50;
 
 /// The least time between two routine lines of a longer one.
 const ROUTINE_EVERY: Duration = Duration::from_millis(100);
+
+/// How often the wait for an answer looks whether it has to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Returns who shows a run: a live line on a terminal, plain lines elsewhere.
 pub(crate) fn reporter(color: bool) -> Box<dyn Reporter> {
@@ -54,7 +61,7 @@ impl Reporter for Plain {
             } else {
                 self.catch_up();
                 let sign = line.sign.show(self.color);
-                self.print(&format!("{sign} {}", plain_text(&line.text)));
+                self.print(&format!("{sign} {}", one_line(&line.text)));
                 self.last = Some(Instant::now());
             }
         }
@@ -99,13 +106,14 @@ fn is_inner(record: &Record) -> bool {
 }
 
 /// Returns who is asked before the merge.
-pub(crate) fn confirm(yes: bool) -> Box<dyn Confirm> {
-    Box::new(Person { yes })
+pub(crate) fn confirm(yes: bool, shutdown: Shutdown) -> Box<dyn Confirm> {
+    Box::new(Person { yes, shutdown })
 }
 
 /// The person at the terminal, if there is one.
 struct Person {
     yes: bool,
+    shutdown: Shutdown,
 }
 
 impl Confirm for Person {
@@ -121,8 +129,33 @@ impl Confirm for Person {
         let files = super::lines::count(u32::try_from(*files).unwrap_or(u32::MAX), "file");
         write!(io::stderr(), "merge {source} into {target} ({commits}, {files})? [y/N] ").ok()?;
         io::stderr().flush().ok()?;
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).ok()?;
+        let answer = self.answer()?;
         Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+impl Person {
+    /// Waits for a line; Ctrl-C ends the wait, which it would not do by itself.
+    fn answer(&self) -> Option<String> {
+        let (answered, answer) = channel();
+        // If nobody answers, the thread ends with the program.
+        drop(std::thread::spawn(move || {
+            let mut line = String::new();
+            if io::stdin().lock().read_line(&mut line).is_ok() {
+                // Nobody waits any more after Ctrl-C.
+                answered.send(line).ok();
+            }
+        }));
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(line) => return Some(line),
+                Err(RecvTimeoutError::Timeout) if self.shutdown.reason().is_none() => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    // The question stands in an unfinished line.
+                    writeln!(io::stderr()).ok();
+                    return None;
+                }
+            }
+        }
     }
 }

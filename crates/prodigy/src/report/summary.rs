@@ -7,7 +7,10 @@ use prodigy_core::{
 };
 
 use super::lines::count;
-use crate::{exit::Exit, output::Output};
+use crate::{
+    exit::Exit,
+    output::{Output, one_line},
+};
 
 /// Returns the exit code for how a run ended.
 pub(crate) fn exit(ending: Ending) -> Exit {
@@ -41,7 +44,7 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
         (Some(End::Failed { step, failure }), _) => {
             out.note(format_args!(
                 "\nfailed at step {step}: {} · {steps} done{cost}",
-                failure.message
+                one_line(&failure.message)
             ));
             for line in failure.output_tail.lines() {
                 out.note(format_args!("  | {line}"));
@@ -54,7 +57,10 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
             out.note(message);
             kept(job, out);
-            out.note(format_args!("next: prodigy resume {id} -y"));
+            let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
+            if target.is_some() {
+                out.note(format_args!("next: prodigy resume {id} -y"));
+            }
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));

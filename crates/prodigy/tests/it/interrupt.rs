@@ -197,6 +197,31 @@ fn nothing_outlives_a_killed_run() {
 }
 
 #[test]
+fn a_first_step_that_was_cut_off_starts_from_the_beginning() {
+    let world = world("- shell: 'true'\n").env("PRODIGY_GRACE", "500ms");
+    let root = world.root().display().to_string();
+    let text = "- name: hold\n  shell: echo one >> lines; git add lines; git commit --quiet -m half; echo more > more; test -e ROOT/gate || { touch ROOT/begun; sleep 300; }\n";
+    world.write("workflow.yml", text.replace("ROOT", &root));
+    let started = start(&world);
+    started.signal(Signal::KILL);
+    started.seen(&world);
+    open_gate(&world);
+    assert_snapshot!(resume(&world), @"
+    ----- stderr -----
+    · job job resumed · 0 of 1 step done
+    the worktree was set back to where the step began; what it held is kept in `refs/prodigy/job/aside-1`
+    ✓ 1 hold  [time]
+    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
+
+    completed · 1 of 1 step
+    merged into main at [commit]
+    next: prodigy events job
+    ");
+    assert_eq!(world.read("lines"), "one\n");
+    assert_nothing_runs(&world);
+}
+
+#[test]
 fn one_of_two_resumes_works_and_the_other_names_it() {
     let world = gated("sleep 300");
     let started = start(&world);
@@ -428,7 +453,7 @@ fn a_worktree_deleted_before_the_merge_comes_back_whole() {
     assert_snapshot!(stable(&world.prodigy(&["resume", "-y"])), @"
     ----- stderr -----
     · job job resumed · 1 of 1 step done
-    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 files are not committed
+    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
 
     completed · 1 of 1 step
     merged into main at [commit]

@@ -9,7 +9,8 @@ use insta::assert_snapshot;
 use prodigy_testkit::World;
 
 use crate::fixture::{
-    completed, failed, half, hold, layout, log, output, record, step_completed, step_started, world,
+    completed, failed, half, hold, layout, log, output, record, step_completed, step_failed,
+    step_started, world,
 };
 
 const STDOUT: &str = "formatted\n1 failed";
@@ -170,5 +171,27 @@ fn a_failure_that_the_job_went_on_from_is_shown_once() {
     1 failed
     assertion fails
     ── 3 shell: true (exit 0, 1ms)
+    ");
+}
+
+#[test]
+fn a_handler_comes_after_the_step_that_it_belongs_to() {
+    let world = world();
+    let layout = layout(&world);
+    let mut events = half();
+    events.extend([
+        (1300, step_started("2.on_failure.1", "shell: fix")),
+        (1400, step_completed("2.on_failure.1", 100, &log((15, 5), (0, 0)))),
+        (1401, step_failed("2", 200, &log((10, 5), (0, 0)))),
+    ]);
+    record(&layout, "job-1", &events);
+    output(&layout, "job-1", "formatted\nboom\nfix!\n", "");
+    assert_snapshot!(world.prodigy(&["logs", "job-1"]), @"
+    ── 1 shell: cargo fmt (exit 0, 1.2s)
+    formatted
+    ── 2 shell: cargo test (exit 101, 200ms)
+    boom
+    ── 2.on_failure.1 shell: fix (exit 0, 100ms)
+    fix!
     ");
 }

@@ -2,12 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod bad_input;
 mod completions;
 mod config;
 mod crash;
 mod doctor;
 mod events;
 mod fixture;
+mod full_disk;
+mod hostile;
 mod init;
 mod interrupt;
 mod jobs;
@@ -17,5 +20,6 @@ mod repair;
 mod run;
 mod simulate_agent;
 mod stories;
+mod tampering;
 mod validate;
 mod worktree;

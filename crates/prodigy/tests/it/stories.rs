@@ -83,8 +83,12 @@ impl Started {
 
     /// Starts a command.
     pub(crate) fn of(command: &mut Command) -> Self {
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self { child: Some(command.spawn().unwrap()) }
+        Self::with_streams(command, Stdio::piped(), Stdio::piped())
+    }
+
+    /// Starts a command that writes elsewhere.
+    pub(crate) fn with_streams(command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
+        Self { child: Some(command.stdout(stdout).stderr(stderr).spawn().unwrap()) }
     }
 
     /// Returns its process.

@@ -35,8 +35,8 @@ pub(in crate::template) enum Check {
     Simple,
     /// For programs with options that run commands.
     NoDash,
-    /// For programs that replace `{}` in their arguments.
-    NoBraces,
+    /// For commands that `find` runs: it replaces `{}`, and `;` ends them.
+    ForFind,
 }
 
 impl Check {
@@ -56,9 +56,9 @@ impl Check {
                 "starts with `-`, and this program has options that run commands; put `--` before \
                  it or use the filter `path`",
             ),
-            Self::NoBraces => (
-                !text.contains("{}"),
-                "contains `{}`, which the program would replace; use the filter `file`",
+            Self::ForFind => (
+                !text.contains("{}") && text != ";" && text != "+",
+                "is `;` or `+`, or contains `{}`, which `find` gives a meaning; use the filter `file`",
             ),
         };
         (!holds).then_some(problem)

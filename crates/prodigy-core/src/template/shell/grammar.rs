@@ -22,12 +22,30 @@ enum End {
 /// Commands being read.
 struct List {
     end: End,
-    /// Where the pipeline that is being read starts.
-    pipeline: usize,
-    /// The same for the compound commands around it.
-    outer: Vec<usize>,
+    /// How many compound commands are open.
+    open: usize,
     words: Vec<Word>,
     here_strings: Vec<Word>,
+    /// Whether the command says where its standard input comes from.
+    own_stdin: bool,
+}
+
+/// What flows into programs that run their standard input.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Feed {
+    /// Where the pipeline that is being read starts.
+    start: usize,
+    /// Whether such a program is part of it.
+    is_read: bool,
+    /// Whether such a program reads a `>(…)`.
+    pub(super) is_written: bool,
+}
+
+impl Feed {
+    /// Whether a program in the pipeline runs its standard input.
+    pub(super) fn is_read(self) -> bool {
+        self.is_read
+    }
 }
 
 /// What to do after a token.
@@ -50,13 +68,8 @@ impl Scanner<'_> {
 
     /// Reads commands; returns whether `esac` ended them, or the script.
     fn list(&mut self, end: End) -> bool {
-        let mut list = List {
-            end,
-            pipeline: self.pos,
-            outer: Vec::new(),
-            words: Vec::new(),
-            here_strings: Vec::new(),
-        };
+        let mut list =
+            List { end, open: 0, words: Vec::new(), here_strings: Vec::new(), own_stdin: false };
         loop {
             self.blanks();
             let Some(next) = self.peek() else {
@@ -75,13 +88,13 @@ impl Scanner<'_> {
                 self.finish(list);
                 self.pos += 1;
                 self.heredoc_bodies();
-                list.pipeline = self.pos;
+                self.start_pipeline(list);
             }
             ';' => {
                 self.finish(list);
                 let ends_item = matches!(self.byte(1), Some(b';' | b'&'));
                 while self.eat(";") || self.eat("&") {}
-                list.pipeline = self.pos;
+                self.start_pipeline(list);
                 if ends_item && list.end == End::CaseItem {
                     return Next::Return { after_esac: false };
                 }
@@ -93,12 +106,12 @@ impl Scanner<'_> {
             '&' => {
                 self.finish(list);
                 while self.eat("&") {}
-                list.pipeline = self.pos;
+                self.start_pipeline(list);
             }
             '|' => {
                 self.finish(list);
                 if self.eat("||") {
-                    list.pipeline = self.pos;
+                    self.start_pipeline(list);
                 } else if !self.eat("|&") {
                     self.pos += 1;
                 }
@@ -158,21 +171,16 @@ impl Scanner<'_> {
 
     fn keyword(&mut self, word: Word, list: &mut List) -> Next {
         match word.text.as_str() {
-            "if" | "while" | "until" | "{" => {
-                list.outer.push(list.pipeline);
-                list.pipeline = self.pos;
-            }
-            "then" | "elif" | "else" | "do" => list.pipeline = self.pos,
-            "!" => {}
+            "if" | "while" | "until" | "{" => list.open += 1,
+            "then" | "elif" | "else" | "do" | "!" => {}
             "time" => {
                 self.blanks();
                 self.eat("-p");
             }
-            "fi" | "done" | "}" => list.pipeline = list.outer.pop().unwrap_or(self.pos),
+            "fi" | "done" | "}" => list.open = list.open.saturating_sub(1),
             "for" | "select" => {
-                list.outer.push(list.pipeline);
+                list.open += 1;
                 self.loop_head();
-                list.pipeline = self.pos;
             }
             "case" => {
                 self.nested(Self::case);
@@ -289,6 +297,7 @@ impl Scanner<'_> {
 
     /// Reads a redirection and its target.
     fn redirection(&mut self, list: &mut List) {
+        list.own_stdin |= self.peek() == Some('<');
         if self.eat("<<<") {
             self.blanks();
             let word = self.word();
@@ -307,21 +316,37 @@ impl Scanner<'_> {
         }
     }
 
+    /// Notes that what follows gets no output of what stands before.
+    ///
+    /// A compound command and all that is in it counts as one, because its
+    /// parts share one standard input.
+    fn start_pipeline(&mut self, list: &List) {
+        if list.end == End::Script && list.open == 0 {
+            self.feed = Feed { start: self.pos, ..Feed::default() };
+        }
+    }
+
     /// Applies the rules to the command that just ended.
     fn finish(&mut self, list: &mut List) {
         let words = std::mem::take(&mut list.words);
         let here_strings = std::mem::take(&mut list.here_strings);
-        let Some(start) = words.first().map(|word| word.range.start) else { return };
-        if !rules::simple_command(&mut self.found, &words) {
-            return;
+        let own_stdin = std::mem::take(&mut list.own_stdin);
+        let reads_program = rules::simple_command(&mut self.found, &words);
+        if reads_program && !own_stdin {
+            self.feed.is_read = true;
+            let start = words.first().map_or(self.pos, |word| word.range.start);
+            self.found.refuse(self.feed.start..start, AS_PROGRAM);
         }
-        // What reaches a program reader's standard input becomes a program.
-        self.found.refuse(list.pipeline..start, AS_PROGRAM);
-        for word in here_strings {
-            self.found.refuse(word.range, AS_PROGRAM);
+        if self.feed.is_written {
+            self.found.refuse(self.feed.start..self.pos, AS_PROGRAM);
         }
-        for heredoc in &mut self.heredocs {
-            heredoc.is_program |= heredoc.at >= list.pipeline;
+        if reads_program || self.feed.is_read {
+            for word in here_strings {
+                self.found.refuse(word.range, AS_PROGRAM);
+            }
+            for heredoc in &mut self.heredocs {
+                heredoc.is_program |= heredoc.at >= self.feed.start;
+            }
         }
     }
 }

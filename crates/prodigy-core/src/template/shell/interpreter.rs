@@ -168,8 +168,10 @@ impl Reading<'_> {
         }
         let is_subcommand =
             self.name == "yq" && ["e", "eval", "ea", "eval-all"].contains(&word.text.as_str());
+        // Awk reads escapes in the value of an operand such as `x=1`.
+        let sets_variable = self.name.ends_with("awk") && word.assigned_name().is_some();
         let is_code = match self.known.operand {
-            Operand::Code => !self.has_program && !is_subcommand,
+            Operand::Code => (!self.has_program && !is_subcommand) || sets_variable,
             Operand::DataThenCode => self.operands > 0,
             Operand::File | Operand::Data => false,
         };

@@ -2,6 +2,7 @@
 
 use super::{
     found::{Found, Piece, Quoting, Refusal, Slot},
+    grammar::Feed,
     heredoc::Pending,
     word::{Word, is_name},
 };
@@ -31,6 +32,7 @@ pub(in crate::template) fn scan(
         host: Host::Shell { allow_raw },
         found: Found::default(),
         heredocs: Vec::new(),
+        feed: Feed::default(),
         depth: 0,
     };
     scanner.script();
@@ -46,6 +48,7 @@ pub(super) struct Scanner<'a> {
     pub(super) host: Host,
     pub(super) found: Found,
     pub(super) heredocs: Vec<Pending>,
+    pub(super) feed: Feed,
     depth: usize,
 }
 
@@ -226,8 +229,10 @@ impl<'a> Scanner<'a> {
 
     /// Reads `<(…)` or `>(…)`.
     fn process(&mut self, word: &mut Word) {
+        let is_output = self.peek() == Some('>');
         self.pos += 2;
         self.substitution();
+        self.feed.is_written |= is_output && self.feed.is_read();
         word.push_unknown();
     }
 

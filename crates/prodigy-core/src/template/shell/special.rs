@@ -125,7 +125,7 @@ fn find(found: &mut Found, arguments: &[Word]) {
             let (nested, more) = rest.split_at(end);
             rules::command(found, nested);
             for word in nested {
-                found.require(word, Check::NoBraces);
+                found.require(word, Check::ForFind);
             }
             rest = more;
         } else if !before.starts_with('-') {
@@ -311,6 +311,7 @@ fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
             Kind::Attached(_) => {}
             Kind::Operand if !has_host => {
                 has_host = true;
+                found.forbid_words(word, "has the filter `words`, but `ssh` takes one host");
                 found.require(word, Check::Simple);
             }
             Kind::Operand => {

@@ -79,7 +79,7 @@ const fn filter_program(
         names,
         options,
         operand: Operand::Code,
-        permutes: guard_dash,
+        permutes: true,
         stdin: false,
         guard_dash,
         help,
