@@ -7,6 +7,7 @@ mod deny;
 mod docs;
 mod error;
 mod program;
+mod quickstart;
 mod test;
 
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use clap::Parser as _;
 
 use crate::error::Error;
 
-/// Test, measure and document prodigy
+/// Try, test, measure and document prodigy
 #[derive(clap::Parser, Debug)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Args {
@@ -25,6 +26,7 @@ struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Chore {
+    Quickstart(quickstart::QuickstartArgs),
     Test(test::TestArgs),
     Docs(docs::DocsArgs),
     Bench(bench::BenchArgs),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
 
 fn run(chore: &Chore) -> Result<(), Error> {
     match chore {
+        Chore::Quickstart(args) => quickstart::run(args),
         Chore::Test(args) => test::run(args),
         Chore::Docs(args) => docs::run(args),
         Chore::Bench(args) => bench::run(args),

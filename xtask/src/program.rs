@@ -59,9 +59,14 @@ pub(crate) fn prodigy(release: bool) -> Result<PathBuf, Error> {
         args.push("--release");
     }
     run(&mut cargo(&args))?;
+    Ok(built(release))
+}
+
+/// Returns where `prodigy` is once it is built.
+pub(crate) fn built(release: bool) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |target| root().join(target));
-    Ok(target.join(if release { "release" } else { "debug" }).join("prodigy"))
+    target.join(if release { "release" } else { "debug" }).join("prodigy")
 }
 
 /// Returns the binary that was asked for, or builds one.

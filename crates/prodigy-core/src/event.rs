@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use crate::{Timestamp, failure::Failure, ids::JobId};
 pub const FORMAT: u16 = 1;
 
 /// One line of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// The format the line was written in.
     pub format: u16,
@@ -27,6 +28,7 @@ pub struct Record {
     /// When the event was recorded.
     pub timestamp: Timestamp,
     /// The job the event belongs to.
+    #[schemars(with = "String")]
     pub job_id: JobId,
     /// What happened.
     #[serde(flatten)]
@@ -34,7 +36,7 @@ pub struct Record {
 }
 
 /// Something that happened to a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event_type", rename_all = "snake_case")]
 pub enum Event {
     /// A job began. Always the first record.
@@ -54,7 +56,7 @@ pub enum Event {
         /// Why, for people.
         message: String,
     },
-    /// Every step was run and the result is where it belongs, or waits to be merged.
+    /// Every step was run, and the result is merged or there was nothing to merge.
     JobCompleted {
         /// `completed`, or `completed_with_failures` if a step failed and the run went on.
         status: CompletedStatus,
@@ -177,7 +179,7 @@ pub enum Event {
 }
 
 /// What is known when a job begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobStarted {
     /// The version of prodigy that wrote this.
     pub version: String,
@@ -190,7 +192,7 @@ pub struct JobStarted {
     pub workflow_name: Option<String>,
     /// The main working tree of the repository.
     pub repository: String,
-    /// The branch the user started from; `None` on a detached HEAD.
+    /// The branch the user started from; left out on a detached HEAD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_branch: Option<String>,
     /// The commit the user started from.
@@ -213,7 +215,7 @@ pub struct JobStarted {
 }
 
 /// A workflow that took the place of the one a job began with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedWorkflow {
     /// The SHA-256 of its text.
     pub hash: String,
@@ -222,7 +224,7 @@ pub struct ChangedWorkflow {
 }
 
 /// What a step left behind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepCompleted {
     /// The step's path.
     pub step: String,
@@ -269,7 +271,7 @@ pub fn is_top_level(step: &str) -> bool {
 }
 
 /// What `${steps.ID.…}` shows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepResult {
     /// The start of its output.
     pub output: String,
@@ -280,7 +282,7 @@ pub struct StepResult {
 }
 
 /// A worktree, as git objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// The commit that HEAD names.
     pub head: String,
@@ -291,7 +293,7 @@ pub struct Snapshot {
 }
 
 /// A part of a pair of log files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogRange {
     /// Which pair of files: steps that run side by side write to pairs of their own.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -313,7 +315,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// How a step ended, as `${steps.ID.status}` shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// It did its work.
@@ -327,7 +329,7 @@ pub enum StepStatus {
 }
 
 /// What follows a failed try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterFailure {
     /// The step is tried again.
@@ -339,17 +341,17 @@ pub enum AfterFailure {
 }
 
 /// The phases of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseName {
     /// The steps of a sequential workflow.
     Steps,
-    /// Into the branch the user started from.
+    /// The merge into the branch the user started from.
     Merge,
 }
 
 /// Why a job stopped before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
     /// Ctrl-C.
@@ -363,7 +365,7 @@ pub enum PauseReason {
 }
 
 /// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletedStatus {
     /// Every step succeeded.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One failed try of a step, as the journal records it.
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The kind is set where the failure happens: at the process exit, the git
 /// command, the timer. Nothing reads `message` to learn the kind; the message is
 /// for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// What went wrong, for code.
     pub kind: FailureKind,
@@ -29,7 +30,7 @@ pub struct Failure {
 /// The cause of a failure, as far as prodigy can tell it for certain.
 ///
 /// The names are the reason codes that users see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The step outlived its time limit and was ended.
@@ -60,7 +61,7 @@ pub enum FailureKind {
     DiskFull,
     /// A branch could not be merged.
     MergeConflict,
-    /// The target of a merge has changes of its own in the way.
+    /// The target of a merge has changes of its own in the way; merge steps may report it.
     DirtyTarget,
     /// The supervisor of the processes was lost.
     WorkerLost,

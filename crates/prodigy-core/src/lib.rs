@@ -17,6 +17,7 @@ pub mod ids;
 pub mod job;
 pub mod mask;
 pub mod policy;
+pub mod reference;
 pub mod template;
 pub mod vars;
 pub mod workflow;

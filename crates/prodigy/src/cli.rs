@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Init(commands::init::InitArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
+    #[command(name = "__reference", hide = true)]
+    Reference(commands::reference::ReferenceArgs),
     #[command(name = "__supervise", hide = true)]
     Supervise(commands::supervise::SuperviseArgs),
     #[command(name = "__simulate", hide = true)]

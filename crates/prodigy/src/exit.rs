@@ -24,6 +24,59 @@ pub(crate) enum Exit {
     Terminated = 143,
 }
 
+impl Exit {
+    /// Every code, in the order of the documentation.
+    const ALL: &[Self] = &[
+        Self::Success,
+        Self::Failure,
+        Self::Usage,
+        Self::MergeOutstanding,
+        Self::Invalid,
+        Self::Busy,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    /// Returns what the code means, for the reference.
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => "Everything asked for was done.",
+            Self::Failure => {
+                "The job failed, or something unforeseen went wrong; standard error says what."
+            }
+            Self::Usage => {
+                "The request made no sense: an unknown flag, a missing file, a job that does not exist."
+            }
+            Self::MergeOutstanding => {
+                "The work is done and safe on its branch, but not merged into the branch it \
+                 started from. The command to do so is printed."
+            }
+            Self::Invalid => {
+                "A workflow or configuration file is invalid, or asks for something that this \
+                 version cannot do. Every mistake is listed with its place."
+            }
+            Self::Busy => "Another process holds the job. Nothing was changed; try again later.",
+            Self::Interrupted => "Ctrl-C. The job is paused and can be resumed.",
+            Self::Terminated => "SIGTERM or SIGHUP. The job is paused and can be resumed.",
+        }
+    }
+}
+
+/// Returns the reference page of exit codes, in Markdown.
+pub(crate) fn markdown() -> String {
+    let mut page = "# Exit codes\n\n\
+        Scripts may rely on these. A code has one meaning in every command.\n\n\
+        | code | meaning |\n|---|---|\n"
+        .to_owned();
+    for exit in Exit::ALL {
+        page.push_str(&format!("| {} | {} |\n", *exit as u8, exit.meaning()));
+    }
+    page.push_str(
+        "\nA command whose reader goes away (`prodigy events JOB | head`) ends quietly with 0.\n",
+    );
+    page
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -13,6 +13,7 @@ pub(crate) mod lookup;
 pub(crate) mod man;
 mod parameters;
 pub(crate) mod plan;
+pub(crate) mod reference;
 pub(crate) mod repair;
 pub(crate) mod resume;
 pub(crate) mod run;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Init(command) => init::run(args, command, out),
         Command::Completions(command) => completions::run(args, command, out),
         Command::Man(command) => man::run(args, command, out),
+        Command::Reference(command) => reference::run(args, command, out),
         Command::Supervise(command) => supervise::run(args, command, out),
         Command::SimulateAgent(command) => simulate_agent::run(args, command, out),
     }?;

@@ -1,12 +1,12 @@
 //! `prodigy schema`.
 
-use prodigy_core::workflow::grammar;
+use prodigy_core::{reference, workflow::grammar};
 
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// Print the JSON Schema of a file format
 ///
-/// The schema is made from the same tables that prodigy reads the file with.
+/// The schema is made from the same tables and types that prodigy reads and writes with.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum SchemaCommand {
     /// Workflow files
@@ -14,6 +14,8 @@ pub(crate) enum SchemaCommand {
     /// Editors use it to complete and check keys, e.g. with the line
     /// `# yaml-language-server: $schema=workflow.schema.json` in a workflow.
     Workflow,
+    /// Records of the journal, as `prodigy events --json` prints them
+    Event,
 }
 
 pub(super) fn run(
@@ -23,6 +25,7 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let schema = match command {
         SchemaCommand::Workflow => grammar::json_schema(),
+        SchemaCommand::Event => reference::event_schema(),
     };
     out.raw(format!("{schema:#}\n").as_bytes())?;
     Ok(Exit::Success)

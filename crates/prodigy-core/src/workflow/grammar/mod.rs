@@ -14,6 +14,7 @@ mod settings;
 mod shape;
 mod step;
 mod suggest;
+mod unsupported;
 mod words;
 
 pub use check::{check, check_record};
@@ -28,3 +29,4 @@ pub use settings::{AGENT, PARAMETER, SECRET, TEMPLATE};
 pub use shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape};
 pub use step::{AGENT_CALL, CAPTURE, FOREACH, HANDLER_STEP, STEP, WRITE_FILE};
 pub use suggest::did_you_mean;
+pub use unsupported::UNSUPPORTED;

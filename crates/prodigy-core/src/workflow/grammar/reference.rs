@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use super::{
     file::{MAPREDUCE, WORKFLOW},
     shape::{KeyNames, RecordShape, Shape},
+    unsupported::UNSUPPORTED,
     words::expected,
 };
 
@@ -13,7 +14,9 @@ pub fn reference_markdown() -> String {
     let mut page = "# Workflow keys\n\n\
         A workflow file is a list of [steps](#step), a mapping with `steps` (a\n\
         [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
-        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n"
+        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n\n\
+        This version runs sequential workflows. It checks MapReduce workflows and does not run\n\
+        them; that goes for the keys that only they have, too.\n"
         .to_owned();
     let mut done = BTreeSet::new();
     let mut waiting = VecDeque::from([&WORKFLOW, &MAPREDUCE]);
@@ -51,6 +54,9 @@ fn section(record: &'static RecordShape) -> String {
         if !key.beside.is_empty() {
             let names: Vec<String> = key.beside.iter().map(|name| format!("`{name}`")).collect();
             meaning = format!("{meaning} Only beside {}.", names.join(", "));
+        }
+        if UNSUPPORTED.contains(&key.name) {
+            meaning += " *Not in this version*: a workflow with it is not run.";
         }
         if let Some(instead) = key.deprecated {
             meaning = format!("{meaning} *Deprecated*: {instead}.");
@@ -141,7 +147,6 @@ mod tests {
     #[test]
     fn a_section_lists_every_key() {
         insta::assert_snapshot!(section(&MAPREDUCE), @"
-
         ## mapreduce
 
         Steps that run for many items at once, with a setup before and a reduce after.
@@ -168,8 +173,8 @@ mod tests {
         | `profiles` | name → name → text with `${…}` |  | Sets of environment variables chosen with `--profile`. |
         | `parameters` | name → [parameter](#parameter) |  | Values set with `--param`, used as `${params.NAME}`. |
         | `agents` | name → [command_agent](#command_agent) or [simulated_agent](#simulated_agent) |  | The agents that steps may name. |
-        | `budget` | [budget](#budget) |  | Limits what the job may cost. |
-        | `quota` | [quota](#quota) |  | What to do at the usage limit of an agent. |
+        | `budget` | [budget](#budget) |  | Limits what the job may cost. *Not in this version*: a workflow with it is not run. |
+        | `quota` | [quota](#quota) |  | What to do at the usage limit of an agent. *Not in this version*: a workflow with it is not run. |
         | `extends` | text, or list of text |  | Workflow files whose keys this one changes, relative to this file; a later one wins. |
         | `imports` | text, or list of text |  | Files with settings that are added, relative to this file. |
         | `template` | [template](#template) |  | Makes this workflow from a template. |

@@ -5,27 +5,9 @@
 use super::context::Lower;
 use crate::{
     diagnostic::{Diagnostic, Span},
-    workflow::Unsupported,
+    workflow::{Unsupported, grammar::UNSUPPORTED},
     yaml::{Key, Node},
 };
-
-/// Keys of the grammar that this version cannot honour yet.
-const UNSUPPORTED: &[&str] = &[
-    "allowed_tools",
-    "budget",
-    "check",
-    "compensate",
-    "effects",
-    "idempotent",
-    "max_budget_usd",
-    "max_turns",
-    "model",
-    "on_conflict",
-    "output_schema",
-    "permission_mode",
-    "quota",
-    "systemic_stop",
-];
 
 /// The keys of one mapping that nobody has taken yet.
 pub(super) struct Fields<'n> {

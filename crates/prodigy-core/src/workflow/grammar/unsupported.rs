@@ -1,0 +1,22 @@
+//! Keys that are checked but that this version cannot honour.
+
+/// Keys that a workflow may have but not be run with.
+///
+/// They are part of the grammar, so that a file written for a later version can be
+/// checked; running such a file is refused, because a key is never ignored.
+pub const UNSUPPORTED: &[&str] = &[
+    "allowed_tools",
+    "budget",
+    "check",
+    "compensate",
+    "effects",
+    "idempotent",
+    "max_budget_usd",
+    "max_turns",
+    "model",
+    "on_conflict",
+    "output_schema",
+    "permission_mode",
+    "quota",
+    "systemic_stop",
+];

@@ -1,0 +1,77 @@
+//! `prodigy __reference`: the pages of `docs/reference`, for `cargo xtask docs`.
+
+use clap::CommandFactory as _;
+use prodigy_core::{reference, workflow::grammar};
+
+use crate::{cli::Args, error::CliError, exit, exit::Exit, output::Output};
+
+/// The width of the help texts, whatever the terminal of the person who makes the page.
+const WIDTH: usize = 100;
+
+/// Print a page of the reference
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReferenceArgs {
+    /// Which page
+    page: ReferencePage,
+}
+
+/// A generated page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ReferencePage {
+    Cli,
+    Events,
+    ExitCodes,
+    FailureCodes,
+    Workflow,
+}
+
+pub(super) fn run(
+    _args: &Args,
+    command: &ReferenceArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let page = match command.page {
+        ReferencePage::Cli => cli(),
+        ReferencePage::Events => reference::events_markdown(),
+        ReferencePage::ExitCodes => exit::markdown(),
+        ReferencePage::FailureCodes => reference::failure_codes_markdown(),
+        ReferencePage::Workflow => grammar::reference_markdown(),
+    };
+    out.raw(page.as_bytes())?;
+    Ok(Exit::Success)
+}
+
+/// Returns the help of `prodigy` and of every command below it.
+fn cli() -> String {
+    let mut page = "# Command line\n\n\
+        What `--help` says, for every command. `--home` and `--help` work with each of them and\n\
+        are shown once.\n"
+        .to_owned();
+    let mut program = Args::command().term_width(WIDTH).disable_help_subcommand(true);
+    program.build();
+    section(program, &mut page);
+    page
+}
+
+/// Adds the help of a command and of the commands below it.
+fn section(command: clap::Command, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let is_program = !name.contains(' ');
+    let mut shown = command.clone().term_width(WIDTH);
+    if !is_program {
+        let everywhere = ["home", "help", "version"];
+        shown = shown.mut_args(|arg| {
+            let hide = everywhere.iter().any(|id| arg.get_id() == id);
+            if hide { arg.hide(true) } else { arg }
+        });
+    }
+    let help = shown.render_long_help().to_string();
+    // Clap leaves blanks at the ends of lines between paragraphs.
+    let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    page.extend(["\n## `", &name, "`\n\n```text\n", &help.join("\n"), "\n```\n"]);
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        if below.get_name() != "help" {
+            section(below.clone(), page);
+        }
+    }
+}
