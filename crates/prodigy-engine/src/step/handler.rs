@@ -217,7 +217,8 @@ fn verdict(
     };
     // A clean-up never changes the verdict.
     let fatal = on_failure.handler_failure_fatal && on_failure.strategy != Strategy::Cleanup;
-    if !on_failure.fail_workflow && !(fatal && handler_failed.is_some()) {
+    let stops = on_failure.fail_workflow || (fatal && handler_failed.is_some());
+    if !stops {
         return last.go_on(workplace, task);
     }
     if let (true, Some(handler)) = (fatal, handler_failed) {
