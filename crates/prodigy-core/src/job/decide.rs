@@ -154,10 +154,10 @@ impl Decision {
 }
 
 /// What `decide` has to know besides the journal.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Surroundings {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Surroundings<'a> {
     /// The names of the steps of one round, for the records.
-    pub step_names: Vec<String>,
+    pub step_names: &'a [String],
     /// How long the job ran so far, pauses not counted.
     pub elapsed_ms: u64,
     /// The commits on the job's branch.
@@ -169,7 +169,7 @@ pub struct Surroundings {
 /// The job is not changed. The caller appends the events to the journal, applies
 /// them with [`Job::apply`], and only then carries out the actions; a crash in
 /// between leaves a journal that says what was about to happen.
-pub fn decide(job: &Job, input: Input, surroundings: &Surroundings) -> Decision {
+pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decision {
     match input {
         Input::Tick => go_on(job, surroundings),
         Input::TreeReady { path, branch, commit } => {
@@ -224,7 +224,7 @@ pub fn decide(job: &Job, input: Input, surroundings: &Surroundings) -> Decision 
 /// ```text
 /// worktree ─▶ steps phase ─▶ step … step ─▶ merge phase ─▶ tidy up ─▶ completed
 /// ```
-fn go_on(job: &Job, surroundings: &Surroundings) -> Decision {
+fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     if job.tree.is_none() {
         return Decision { actions: vec![Action::CreateTree], ..Decision::default() };
     }
@@ -257,7 +257,7 @@ fn go_on(job: &Job, surroundings: &Surroundings) -> Decision {
 }
 
 /// Starts a top-level step; one that was cut off starts again where it first started.
-fn start_step(job: &Job, surroundings: &Surroundings, round: u32, index: u32) -> Decision {
+fn start_step(job: &Job, surroundings: Surroundings<'_>, round: u32, index: u32) -> Decision {
     let rounds = job.started.as_ref().map_or(1, |started| started.rounds);
     let path = top_level_path(round, index, rounds);
     let name = usize::try_from(index).ok().and_then(|index| surroundings.step_names.get(index));
@@ -286,12 +286,8 @@ mod tests {
         job::End,
     };
 
-    fn surroundings() -> Surroundings {
-        Surroundings {
-            step_names: vec!["one".into(), "two".into(), "three".into()],
-            elapsed_ms: 7,
-            commits: 1,
-        }
+    fn surroundings() -> Surroundings<'static> {
+        Surroundings { step_names: &[], elapsed_ms: 7, commits: 1 }
     }
 
     fn started(rounds: u32) -> Event {
@@ -333,7 +329,7 @@ mod tests {
         }
 
         fn tell(&mut self, input: Input) -> Decision {
-            let decision = decide(&self.job, input, &surroundings());
+            let decision = decide(&self.job, input, surroundings());
             for event in decision.events.clone() {
                 self.write(event);
             }

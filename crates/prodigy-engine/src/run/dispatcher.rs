@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ffi::OsString,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,6 +15,7 @@ use prodigy_core::{
     mask::Mask,
     workflow::step_label,
 };
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Error, Settings, begin};
@@ -66,6 +68,9 @@ pub(super) struct Parts {
     /// The commit up to which `commits` counts.
     pub(super) counted: String,
     pub(super) guard: Guard,
+    pub(super) env: Value,
+    pub(super) files_changed: usize,
+    step_names: Vec<String>,
     checkpointed: Instant,
     _lock: JobLock,
 }
@@ -82,8 +87,13 @@ impl Parts {
         crate::store::create_dir(&settings.layout.state_dir(&id).join("tmp"))?;
         let mask = begin::mask(&settings.secrets);
         let guard = begin::guard(&settings, &id)?;
+        let step_names = begin::steps(&settings.workflow).iter().map(step_label).collect();
+        let env = visible_env(&settings.base_env);
         Ok(Self {
             settings,
+            env,
+            files_changed: 0,
+            step_names,
             id,
             journal,
             begun: Instant::now(),
@@ -161,14 +171,11 @@ impl Run {
             let input = self.next_input().await;
             let events_only = matches!(input, Input::Inside(_));
             let surroundings = job::Surroundings {
-                step_names: begin::steps(&self.parts.settings.workflow)
-                    .iter()
-                    .map(step_label)
-                    .collect(),
+                step_names: &self.parts.step_names,
                 elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
                 commits: self.parts.commits,
             };
-            let decision = job::decide(&self.job, input, &surroundings);
+            let decision = job::decide(&self.job, input, surroundings);
             self.append(decision.events)?;
             for action in decision.actions {
                 if let Action::Finish(ending) = action {
@@ -258,6 +265,14 @@ impl Run {
             }
         }
     }
+}
+
+/// Returns the environment as `${env.NAME}` shows it; secrets are not part of it.
+fn visible_env(env: &[(OsString, OsString)]) -> Value {
+    let pairs = env.iter().filter_map(|(name, value)| {
+        Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
+    });
+    Value::Object(pairs.collect())
 }
 
 /// Takes secrets out of an event.

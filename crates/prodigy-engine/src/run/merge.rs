@@ -215,7 +215,7 @@ async fn merge_steps(
         }
     }
     let step = || "merge".to_owned();
-    if let Err(failure) = workplace.check_settings().await {
+    if let Err(failure) = workplace.check_settings() {
         return fail(step(), failure, 1);
     }
     match route.repo.is_ancestor(&route.source, &route.target) {

@@ -10,7 +10,7 @@ use prodigy_core::{
     vars::Vars,
     workflow::{Step, step_label},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     Error, Run, Settings, begin,
@@ -137,6 +137,7 @@ impl Run {
         {
             let commits = self.parts.settings.repo.commits_between(base, &head)?;
             self.parts.commits = commits.len() as u64;
+            self.parts.files_changed = self.parts.settings.repo.files_changed(base, &head)?.len();
             self.parts.counted = head;
         }
         Ok(())
@@ -193,10 +194,10 @@ impl Run {
                 "name": started.workflow_name.clone().unwrap_or_default(),
                 "job_id": self.parts.id.as_str(),
                 "commits": self.parts.commits,
-                "files_changed": self.files_changed(),
+                "files_changed": self.parts.files_changed,
             }),
         );
-        vars.set("env", Value::Object(self.visible_env()));
+        vars.set("env", self.parts.env.clone());
         if !started.inputs.is_empty() {
             let number = usize::try_from(round).unwrap_or_default() % started.inputs.len();
             vars.set("item", started.inputs.get(number).cloned().unwrap_or_default());
@@ -204,26 +205,6 @@ impl Run {
         vars.set("index", round + 1);
         vars.set("total", started.rounds);
         vars
-    }
-
-    /// Returns the environment as `${env.NAME}` shows it; secrets are not part of it.
-    fn visible_env(&self) -> Map<String, Value> {
-        let pairs = self.parts.settings.base_env.iter();
-        pairs
-            .filter_map(|(name, value)| {
-                Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
-            })
-            .collect()
-    }
-
-    /// Returns how many files the job's commits change.
-    fn files_changed(&self) -> usize {
-        if self.parts.commits == 0 {
-            return 0;
-        }
-        let Some(tree) = &self.job.tree else { return 0 };
-        let changed = self.parts.settings.repo.files_changed(&tree.base, &tree.branch);
-        changed.map(|files| files.len()).unwrap_or_default()
     }
 
     /// Removes the worktree, unless it holds something that is nowhere else.
@@ -280,7 +261,7 @@ impl TopLevel {
             Answer { input, fingerprint: None }
         };
         // However the step ended, it may have planted something.
-        if let Err(failure) = workplace.check_settings().await {
+        if let Err(failure) = workplace.check_settings() {
             return fail(failure, self.attempt, None);
         }
         let input = match finished {
@@ -346,17 +327,19 @@ impl Look {
             let message = format!("the worktree cannot be recorded: {why}");
             Failure::new(FailureKind::WorktreeError, message)
         };
-        match tokio::task::spawn_blocking(move || self.look()).await {
+        // Nothing else of the job runs now, so that a walk may take its time here; a thread
+        // of its own would cost more than most walks.
+        let fingerprint = self.tree.fingerprint().map_err(|error| failed(error.to_string()))?;
+        if fingerprint.matches(&self.before) {
+            return Ok(Seen { snapshot: None, fingerprint });
+        }
+        match tokio::task::spawn_blocking(move || self.snapshot()).await {
             Ok(seen) => seen.map_err(|error| failed(error.to_string())),
             Err(error) => Err(failed(error.to_string())),
         }
     }
 
-    fn look(&self) -> Result<Seen, git::Error> {
-        let fingerprint = self.tree.fingerprint()?;
-        if fingerprint.matches(&self.before) {
-            return Ok(Seen { snapshot: None, fingerprint });
-        }
+    fn snapshot(&self) -> Result<Seen, git::Error> {
         let snapshot = Some(self.tree.snapshot()?);
         // Taking it may refresh git's own files.
         Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()? })

@@ -135,7 +135,7 @@ pub(super) async fn once(
     }
     if step.auto_commit {
         let message = step_label(step);
-        workplace.check_settings().await.map_err(fail)?;
+        workplace.check_settings().map_err(fail)?;
         workplace.tree.commit_all(&message).map_err(|error| {
             fail(output.failure(FailureKind::WorktreeError, format!("auto_commit: {error}")))
         })?;

@@ -120,15 +120,12 @@ impl Workplace {
 
     /// Takes back what a step planted in git's settings: to be called before git is used
     /// on what the step left behind.
-    pub async fn check_settings(&self) -> Result<(), Failure> {
-        let guard = self.guard.clone();
+    pub fn check_settings(&self) -> Result<(), Failure> {
         let failed = |why: String| {
             let message = format!("git's settings cannot be checked: {why}");
             Failure::new(FailureKind::WorktreeError, message)
         };
-        let checked = tokio::task::spawn_blocking(move || guard.check()).await;
-        let found = checked.map_err(|error| failed(error.to_string()))?;
-        let found = found.map_err(|error| failed(error.to_string()))?;
+        let found = self.guard.check().map_err(|error| failed(error.to_string()))?;
         if !found.is_empty() {
             let changes = found.iter().map(ToString::to_string).collect();
             self.tell(Event::GitTampering { changes });
