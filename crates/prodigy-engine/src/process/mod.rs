@@ -35,6 +35,10 @@ use serde::{Deserialize, Serialize};
 /// The variable by which the processes of a supervisor are known when it is gone.
 const MARKER: &str = "PRODIGY_SUPERVISOR";
 
+/// The variable by which the processes of a job are known: it holds the directory of
+/// the job's state. Its id would not do, for jobs of other repositories may have the same.
+pub const JOB_MARKER: &str = "PRODIGY_JOB_STATE";
+
 /// A program to run.
 #[derive(Clone, PartialEq)]
 pub struct Launch {

@@ -6,13 +6,15 @@
 use std::{
     collections::HashSet,
     fs,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, getpid};
 
 use super::{
-    MARKER, ready,
+    JOB_MARKER, MARKER, ready,
     tree::{self, Process},
 };
 
@@ -27,14 +29,15 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Ends the processes that a dead run of a job left behind, and returns how many there were.
 ///
-/// They are known by `PRODIGY_JOB_ID` and `PRODIGY_AUTOMATION=true` in their environment.
+/// They are known by the directory of the job's state in [`JOB_MARKER`], and by
+/// `PRODIGY_AUTOMATION=true`.
 /// Supervisors of the job that still live notice the death of prodigy by themselves and
 /// tidy up better than we can, so they are given the time for that first. This blocks.
-pub fn end_marked(job_id: &str, grace: Duration) -> usize {
-    let job = format!("PRODIGY_JOB_ID={job_id}");
+pub fn end_marked(state: &Path, grace: Duration) -> usize {
+    let job = [JOB_MARKER.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
     let is_marked = |process: &Process| {
         let environ = environ(process.pid);
-        has(&environ, job.as_bytes()) && has(&environ, b"PRODIGY_AUTOMATION=true")
+        has(&environ, &job) && has(&environ, b"PRODIGY_AUTOMATION=true")
     };
     let ours = ourselves();
     let find = || -> Vec<Process> {

@@ -166,6 +166,7 @@ impl Workplace {
         set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
         set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
         set(&mut env, "PRODIGY_AUTOMATION", "true");
+        set(&mut env, process::JOB_MARKER, &self.state);
         Ok(env)
     }
 
@@ -184,10 +185,7 @@ impl Workplace {
         let lost = |error: process::Error| Failure::new(FailureKind::WorkerLost, error.to_string());
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
-            Err(slot) => {
-                let job = self.identity.job.as_str();
-                (slot, Supervisor::start(&self.program, job).await.map_err(lost)?)
-            }
+            Err(slot) => (slot, Supervisor::start(&self.program, &self.state).await.map_err(lost)?),
         };
         launch.log = Some(self.log_files(slot));
         // A supervisor that was lost is not given back: the next step gets a new one.

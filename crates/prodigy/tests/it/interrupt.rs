@@ -45,13 +45,17 @@ fn gated(hold: &str) -> World {
 
 /// Starts the workflow and waits until its third step holds.
 fn start(world: &World) -> Started {
-    let started = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
-    wait_for_step(world);
+    let mut started = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    started.until(world, "the step begins", || begun(world).exists());
     started
 }
 
-fn wait_for_step(world: &World) {
-    eventually("the step begins", LONG, || begun(world).exists());
+/// Resumes the job and waits until its third step holds again.
+fn start_again(world: &World) -> Started {
+    fs::remove_file(begun(world)).unwrap();
+    let mut started = Started::new(world, &["resume", "job"]);
+    started.until(world, "the step begins again", || begun(world).exists());
+    started
 }
 
 fn begun(world: &World) -> PathBuf {
@@ -222,14 +226,36 @@ fn a_first_step_that_was_cut_off_starts_from_the_beginning() {
 }
 
 #[test]
+fn a_job_of_the_same_name_elsewhere_is_left_alone() {
+    let (here, elsewhere) = (gated("sleep 300"), gated("sleep 300"));
+    let started = start(&here);
+    started.signal(Signal::KILL);
+    started.seen(&here);
+    let mut other = start(&elsewhere);
+    open_gate(&here);
+    assert_eq!(world_resumes(&here), Some(0));
+    open_gate(&elsewhere);
+    let alive = || !marked(&elsewhere.root().display().to_string()).is_empty();
+    other.until(&elsewhere, "it still runs", alive);
+    other.signal(Signal::INT);
+    assert_eq!(other.seen(&elsewhere).code, Some(130));
+    assert_eq!(world_resumes(&elsewhere), Some(0));
+    assert_done_once(&here);
+    assert_done_once(&elsewhere);
+}
+
+/// Resumes the job and returns the exit code.
+fn world_resumes(world: &World) -> Option<i32> {
+    world.prodigy(&["resume", "job"]).code
+}
+
+#[test]
 fn one_of_two_resumes_works_and_the_other_names_it() {
     let world = gated("sleep 300");
     let started = start(&world);
     started.signal(Signal::KILL);
     started.seen(&world);
-    fs::remove_file(begun(&world)).unwrap();
-    let first = Started::new(&world, &["resume", "job"]);
-    wait_for_step(&world);
+    let first = start_again(&world);
     let holder = format!("process {} on ", first.pid().as_raw_nonzero());
     let second = stable(&world.prodigy(&["resume", "job"])).replace(&holder, "process [first] on ");
     let since = Regex::new(r"on \S+ since \S+").unwrap();
@@ -496,9 +522,7 @@ fn an_older_checkpoint_is_caught_up_from_the_journal() {
     started.signal(Signal::INT);
     assert_eq!(started.seen(&world).code, Some(130));
     let older = fs::read(&checkpoint).unwrap();
-    fs::remove_file(begun(&world)).unwrap();
-    let again = Started::new(&world, &["resume", "job"]);
-    wait_for_step(&world);
+    let again = start_again(&world);
     open_gate(&world);
     again.signal(Signal::INT);
     assert_eq!(again.seen(&world).code, Some(130));

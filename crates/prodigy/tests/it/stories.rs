@@ -101,6 +101,23 @@ impl Started {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Waits, within bounds, until something is so while it runs.
+    #[track_caller]
+    pub(crate) fn until(&mut self, world: &World, what: &str, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            let child = self.child.as_mut().unwrap();
+            let is_over = child.try_wait().unwrap().is_some();
+            if is_over || start.elapsed() > Duration::from_secs(20) {
+                // Asked first, so that it says what it was about.
+                kill_process(Pid::from_child(child), Signal::TERM).ok();
+                let seen = Self { child: self.child.take() }.seen(world);
+                panic!("not so: {what}\n{seen}");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits, within bounds, until it has ended.
     pub(crate) fn seen(mut self, world: &World) -> Seen {
         let mut child = self.child.take().unwrap();
