@@ -106,14 +106,13 @@ impl Started {
     pub(crate) fn until(&mut self, world: &World, what: &str, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            let child = self.child.as_mut().unwrap();
-            let is_over = child.try_wait().unwrap().is_some();
-            if is_over || start.elapsed() > Duration::from_secs(20) {
-                // Asked first, so that it says what it was about.
-                kill_process(Pid::from_child(child), Signal::TERM).ok();
-                let seen = Self { child: self.child.take() }.seen(world);
-                panic!("not so: {what}\n{seen}");
+            let is_over = self.child.as_mut().unwrap().try_wait().unwrap().is_some();
+            let is_late = start.elapsed() > Duration::from_secs(20);
+            if is_late && !is_over {
+                // It is asked to end, so that it says what it was about.
+                self.signal(Signal::TERM);
             }
+            assert!(!is_late && !is_over, "not so: {what}\n{}", self.take().seen(world));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -122,14 +121,21 @@ impl Started {
     pub(crate) fn seen(mut self, world: &World) -> Seen {
         let mut child = self.child.take().unwrap();
         let start = Instant::now();
+        let mut is_late = false;
         while child.try_wait().unwrap().is_none() {
-            if start.elapsed() > Duration::from_secs(30) {
+            is_late = start.elapsed() > Duration::from_secs(30);
+            if is_late {
                 child.kill().unwrap();
-                panic!("still running: {}", world.seen(&child.wait_with_output().unwrap()));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        world.seen(&child.wait_with_output().unwrap())
+        let seen = world.seen(&child.wait_with_output().unwrap());
+        assert!(!is_late, "it did not end: {seen}");
+        seen
+    }
+
+    fn take(&mut self) -> Self {
+        Self { child: self.child.take() }
     }
 }
 
