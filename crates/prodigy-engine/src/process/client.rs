@@ -1,6 +1,7 @@
 //! Our side of a supervisor.
 
 use std::{
+    ffi::OsString,
     fmt::Write as _,
     io,
     os::{
@@ -24,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, EndedBy, Error, JOB_DIR, Launch, MARKER, Printed, Status, Stop, ready,
+    Ended, EndedBy, Error, JOB_MARKER, Launch, MARKER, Printed, Status, Stop, ready,
     stop::Urgency,
     strays::end_orphans,
     wire::{self, Inbox, Reply},
@@ -76,15 +77,16 @@ struct Keeper {
 impl Supervisor {
     /// Starts `program __supervise`, where `program` is the `prodigy` binary.
     ///
-    /// The supervisor carries the marks of the job whose own directory is given, so that [`super::end_marked`] knows it.
-    pub async fn start(program: &Path, job_dir: &Path) -> Result<Self, Error> {
+    /// The supervisor carries the marks of the job whose state is in `state`, so that
+    /// [`super::end_marked`] knows it.
+    pub async fn start(program: &Path, state: &Path) -> Result<Self, Error> {
         let name = || program.display().to_string();
         let cannot_start = |source| Error::Start { program: name(), source };
         let marker = marker().map_err(cannot_start)?;
         let env = vec![
-            (JOB_DIR, job_dir.display().to_string()),
-            ("PRODIGY_AUTOMATION", "true".to_owned()),
-            (MARKER, marker.clone()),
+            (JOB_MARKER, state.as_os_str().to_owned()),
+            ("PRODIGY_AUTOMATION", "true".into()),
+            (MARKER, marker.clone().into()),
         ];
         let path = program.to_owned();
         let (child, socket) = blocking(move || spawn(&path, env)).await.map_err(cannot_start)?;
@@ -294,7 +296,7 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-fn spawn(program: &Path, env: Vec<(&'static str, String)>) -> io::Result<(Child, StdUnixStream)> {
+fn spawn(program: &Path, env: Vec<(&'static str, OsString)>) -> io::Result<(Child, StdUnixStream)> {
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
     #[expect(clippy::disallowed_methods, reason = "this is where supervisors are started")]

@@ -32,11 +32,12 @@ use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// The variable that holds the own directory of the job that a process works for.
-pub const JOB_DIR: &str = "PRODIGY_JOB_DIR";
-
 /// The variable by which the processes of a supervisor are known when it is gone.
 const MARKER: &str = "PRODIGY_SUPERVISOR";
+
+/// The variable by which the processes of a job are known: it holds the directory of
+/// the job's state. Its id would not do, for jobs of other repositories may have the same.
+pub const JOB_MARKER: &str = "PRODIGY_JOB_STATE";
 
 /// A program to run.
 #[derive(Clone, PartialEq)]

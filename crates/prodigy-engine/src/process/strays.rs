@@ -6,6 +6,7 @@
 use std::{
     collections::HashSet,
     fs,
+    os::unix::ffi::OsStrExt as _,
     path::Path,
     time::{Duration, Instant},
 };
@@ -13,7 +14,7 @@ use std::{
 use rustix::process::{Pid, Signal, getpid};
 
 use super::{
-    JOB_DIR, MARKER, ready,
+    JOB_MARKER, MARKER, ready,
     tree::{self, Process},
 };
 
@@ -28,15 +29,15 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Ends the processes that a dead run of a job left behind, and returns how many there were.
 ///
-/// They are known by the job's own directory and `PRODIGY_AUTOMATION=true` in their
-/// environment: its id alone may be used by another home too.
+/// They are known by the directory of the job's state in [`JOB_MARKER`], and by
+/// `PRODIGY_AUTOMATION=true`.
 /// Supervisors of the job that still live notice the death of prodigy by themselves and
 /// tidy up better than we can, so they are given the time for that first. This blocks.
-pub fn end_marked(job_dir: &Path, grace: Duration) -> usize {
-    let job = format!("{JOB_DIR}={}", job_dir.display());
+pub fn end_marked(state: &Path, grace: Duration) -> usize {
+    let job = [JOB_MARKER.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
     let is_marked = |process: &Process| {
         let environ = environ(process.pid);
-        has(&environ, job.as_bytes()) && has(&environ, b"PRODIGY_AUTOMATION=true")
+        has(&environ, &job) && has(&environ, b"PRODIGY_AUTOMATION=true")
     };
     let ours = ourselves();
     let find = || -> Vec<Process> {

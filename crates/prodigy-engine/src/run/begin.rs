@@ -163,7 +163,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         }
         texts.store(&settings.layout.state_dir(&job))?;
     }
-    process::end_marked(&settings.layout.state_dir(&job), settings.grace);
+    process::end_marked(&state_dir(&settings, &job), settings.grace);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
     let resumed = vec![Event::JobResumed { version, workflow }];
@@ -200,6 +200,12 @@ fn fold(settings: &mut Settings, job: &JobId, opened: &Opened) -> Result<Job, Er
         }
     }
     Ok(fold)
+}
+
+/// Returns where a job's state is, by the one path that its processes are known by.
+pub(super) fn state_dir(settings: &Settings, job: &JobId) -> PathBuf {
+    let state = settings.layout.state_dir(job);
+    state.canonicalize().unwrap_or(state)
 }
 
 /// Returns the steps that a sequential workflow runs.

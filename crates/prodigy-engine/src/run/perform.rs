@@ -160,6 +160,7 @@ impl Run {
         }
         let tree = self.tree()?;
         let parts = &mut self.parts;
+        let state = begin::state_dir(&parts.settings, &parts.id);
         let settings = &mut parts.settings;
         let workplace = Arc::new(Workplace {
             identity: Identity { job: parts.id.clone(), item: "workflow".to_owned() },
@@ -171,7 +172,7 @@ impl Run {
             secrets: settings.secrets.clone(),
             agents: std::mem::take(&mut settings.agents),
             layout: settings.layout.clone(),
-            state: settings.layout.state_dir(&parts.id),
+            state,
             log_cap: settings.log_cap,
             grace: settings.grace,
             idle_timeout: settings.idle_timeout,

@@ -163,8 +163,8 @@ impl Workplace {
         set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
         set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
         set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
-        set(&mut env, process::JOB_DIR, &self.state);
         set(&mut env, "PRODIGY_AUTOMATION", "true");
+        set(&mut env, process::JOB_MARKER, &self.state);
         Ok(env)
     }
 

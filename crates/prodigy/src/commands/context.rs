@@ -162,4 +162,8 @@ pub(crate) fn store_error(error: store::Error) -> CliError {
         Some(hint) => error.with_hint(hint),
         None => error,
     }
+    if matches!(error, store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. }) {
+        return shown.with_hint("set `PRODIGY_HOME` or pass `--home DIR` to use another one");
+    }
+    shown
 }

@@ -111,11 +111,11 @@ fn a_file_that_is_no_workflow_is_refused() {
     hint: `prodigy schema workflow` describes every key
     [exit 9]
     ");
-    let bomb: String = ('a'..='j')
-        .zip('b'..='k')
-        .map(|(from, to)| format!("{to}: &{to} [{}]\n", vec![format!("*{from}"); 10].join(", ")))
-        .collect();
-    world.write("workflow.yml", format!("a: &a [x, x]\n{bomb}steps: *k\n"));
+    let mut bomb = vec!["a: &a [x, x]".to_owned()];
+    for (from, to) in ('a'..='j').zip('b'..='k') {
+        bomb.push(format!("{to}: &{to} [{}]", vec![format!("*{from}"); 10].join(", ")));
+    }
+    world.write("workflow.yml", bomb.join("\n") + "\nsteps: *k\n");
     assert_snapshot!(run(&world), @"
     ----- stderr -----
     error: the file has more than 200000 values, aliases counted each time

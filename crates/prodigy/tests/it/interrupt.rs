@@ -45,13 +45,17 @@ fn gated(hold: &str) -> World {
 
 /// Starts the workflow and waits until its third step holds.
 fn start(world: &World) -> Started {
-    let started = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
-    wait_for_step(world);
+    let mut started = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    started.until(world, "the step begins", || begun(world).exists());
     started
 }
 
-fn wait_for_step(world: &World) {
-    eventually("the step begins", LONG, || begun(world).exists());
+/// Resumes the job and waits until its third step holds again.
+fn start_again(world: &World) -> Started {
+    fs::remove_file(begun(world)).unwrap();
+    let mut started = Started::new(world, &["resume", "job"]);
+    started.until(world, "the step begins again", || begun(world).exists());
+    started
 }
 
 fn begun(world: &World) -> PathBuf {
@@ -222,14 +226,36 @@ fn a_first_step_that_was_cut_off_starts_from_the_beginning() {
 }
 
 #[test]
+fn a_job_of_the_same_name_elsewhere_is_left_alone() {
+    let (here, elsewhere) = (gated("sleep 300"), gated("sleep 300"));
+    let started = start(&here);
+    started.signal(Signal::KILL);
+    started.seen(&here);
+    let mut other = start(&elsewhere);
+    open_gate(&here);
+    assert_eq!(world_resumes(&here), Some(0));
+    open_gate(&elsewhere);
+    let alive = || !marked(&elsewhere.root().display().to_string()).is_empty();
+    other.until(&elsewhere, "it still runs", alive);
+    other.signal(Signal::INT);
+    assert_eq!(other.seen(&elsewhere).code, Some(130));
+    assert_eq!(world_resumes(&elsewhere), Some(0));
+    assert_done_once(&here);
+    assert_done_once(&elsewhere);
+}
+
+/// Resumes the job and returns the exit code.
+fn world_resumes(world: &World) -> Option<i32> {
+    world.prodigy(&["resume", "job"]).code
+}
+
+#[test]
 fn one_of_two_resumes_works_and_the_other_names_it() {
     let world = gated("sleep 300");
     let started = start(&world);
     started.signal(Signal::KILL);
     started.seen(&world);
-    fs::remove_file(begun(&world)).unwrap();
-    let first = Started::new(&world, &["resume", "job"]);
-    wait_for_step(&world);
+    let first = start_again(&world);
     let holder = format!("process {} on ", first.pid().as_raw_nonzero());
     let second = stable(&world.prodigy(&["resume", "job"])).replace(&holder, "process [first] on ");
     let since = Regex::new(r"on \S+ since \S+").unwrap();
@@ -324,7 +350,7 @@ fn a_torn_end_is_cut_said_and_kept() {
     let mut file = fs::File::options().append(true).open(file).unwrap();
     file.write_all(b"{\"format\":1,\"seq\":99,\"timest").unwrap();
     open_gate(&world);
-    assert_snapshot!(journal_named(resume(&world)), @r#"
+    assert_snapshot!(journal_named(&resume(&world)), @r#"
     ----- stderr -----
     the last record of the journal was cut off: `$ROOT/home/events/repo/job/events-[time].jsonl` line 10 was saved to `$ROOT/home/events/repo/job/events-[time].jsonl.torn`
     · job job resumed · 2 of 5 steps done
@@ -359,7 +385,7 @@ fn damage_before_the_end_is_refused_and_repair_helps() {
     damaged[6] = &broken;
     fs::write(&file, damaged.join("\n") + "\n").unwrap();
     let before = fs::read(&file).unwrap();
-    assert_snapshot!(journal_named(resume(&world)), @"
+    assert_snapshot!(journal_named(&resume(&world)), @"
     ----- stderr -----
     error: `$ROOT/home/events/repo/job/events-[time].jsonl` is damaged at line 7: the checksum does not match
 
@@ -369,7 +395,7 @@ fn damage_before_the_end_is_refused_and_repair_helps() {
     assert_eq!(fs::read(&file).unwrap(), before);
     open_gate(&world);
     let repaired = world.prodigy(&["repair", "job"]);
-    assert_snapshot!(journal_named(stable(&repaired)), @"
+    assert_snapshot!(journal_named(&stable(&repaired)), @"
     $ROOT/home/events/repo/job/events-[time].jsonl line 7: the checksum does not match
     kept 6 records
     left out: 2 records behind the damage
@@ -378,7 +404,7 @@ fn damage_before_the_end_is_refused_and_repair_helps() {
 
     next: `prodigy resume job` goes on from the last record kept
     ");
-    assert_snapshot!(journal_named(resume(&world)), @r#"
+    assert_snapshot!(journal_named(&resume(&world)), @r#"
     ----- stderr -----
     · job job resumed · 1 of 5 steps done
     the worktree was set back to where the step began; what it held is kept in `refs/prodigy/job/aside-1`
@@ -395,8 +421,8 @@ fn damage_before_the_end_is_refused_and_repair_helps() {
 }
 
 /// Takes the time out of the names of the journal's files.
-fn journal_named(text: String) -> String {
-    let text = Regex::new(r"\d{8}T\d{6}Z").unwrap().replace_all(&text, "[time]").into_owned();
+fn journal_named(text: &str) -> String {
+    let text = Regex::new(r"\d{8}T\d{6}Z").unwrap().replace_all(text, "[time]").into_owned();
     Regex::new(r"\d{8}-\d{6}").unwrap().replace_all(&text, "[time]").into_owned()
 }
 
@@ -466,21 +492,24 @@ fn a_worktree_deleted_before_the_merge_comes_back_whole() {
 
 #[test]
 fn a_checkpoint_is_only_a_shortcut() {
-    let spoil: [(&str, fn(&PathBuf)); 4] = [
-        ("gone", |path| fs::remove_file(path).unwrap()),
-        ("cut", |path| fs::write(path, "{\"version\": 1, \"jo").unwrap()),
-        ("foreign", |path| fs::write(path, "[1, 2, 3]\n").unwrap()),
-        ("newer", |path| {
-            let text = fs::read_to_string(path).unwrap();
-            fs::write(path, text.replacen("\"version\": 1", "\"version\": 9", 1)).unwrap();
-        }),
-    ];
-    for (how, spoil) in spoil {
+    for how in ["gone", "cut", "foreign", "newer"] {
         let world = gated("sleep 300");
         let started = start(&world);
         started.signal(Signal::INT);
         assert_eq!(started.seen(&world).code, Some(130), "{how}");
-        spoil(&world.home().join("state/repo/mapreduce/jobs/job/checkpoint.json"));
+        let path = world.home().join("state/repo/mapreduce/jobs/job/checkpoint.json");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        match how {
+            "gone" => {}
+            "cut" => fs::write(&path, &text[..text.len() / 2]).unwrap(),
+            "foreign" => fs::write(&path, "[1, 2, 3]\n").unwrap(),
+            _ => {
+                let newer = text.replacen("\"version\": 1", "\"version\": 9", 1);
+                assert_ne!(newer, text);
+                fs::write(&path, newer).unwrap();
+            }
+        }
         open_gate(&world);
         let seen: Seen = world.prodigy(&["resume", "job"]);
         assert_eq!(seen.code, Some(0), "{how}: {seen}");
@@ -496,9 +525,7 @@ fn an_older_checkpoint_is_caught_up_from_the_journal() {
     started.signal(Signal::INT);
     assert_eq!(started.seen(&world).code, Some(130));
     let older = fs::read(&checkpoint).unwrap();
-    fs::remove_file(begun(&world)).unwrap();
-    let again = Started::new(&world, &["resume", "job"]);
-    wait_for_step(&world);
+    let again = start_again(&world);
     open_gate(&world);
     again.signal(Signal::INT);
     assert_eq!(again.seen(&world).code, Some(130));

@@ -101,18 +101,41 @@ impl Started {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Waits, within bounds, until something is so while it runs.
+    #[track_caller]
+    pub(crate) fn until(&mut self, world: &World, what: &str, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            let is_over = self.child.as_mut().unwrap().try_wait().unwrap().is_some();
+            let is_late = start.elapsed() > Duration::from_secs(20);
+            if is_late && !is_over {
+                // It is asked to end, so that it says what it was about.
+                self.signal(Signal::TERM);
+            }
+            assert!(!is_late && !is_over, "not so: {what}\n{}", self.take().seen(world));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits, within bounds, until it has ended.
     pub(crate) fn seen(mut self, world: &World) -> Seen {
         let mut child = self.child.take().unwrap();
         let start = Instant::now();
+        let mut is_late = false;
         while child.try_wait().unwrap().is_none() {
-            if start.elapsed() > Duration::from_secs(30) {
+            is_late = start.elapsed() > Duration::from_secs(30);
+            if is_late {
                 child.kill().unwrap();
-                panic!("still running: {}", world.seen(&child.wait_with_output().unwrap()));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        world.seen(&child.wait_with_output().unwrap())
+        let seen = world.seen(&child.wait_with_output().unwrap());
+        assert!(!is_late, "it did not end: {seen}");
+        seen
+    }
+
+    fn take(&mut self) -> Self {
+        Self { child: self.child.take() }
     }
 }
 

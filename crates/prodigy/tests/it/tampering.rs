@@ -6,10 +6,7 @@ use insta::assert_snapshot;
 use prodigy_testkit::World;
 use rustix::process::Signal;
 
-use crate::{
-    process::eventually,
-    stories::{Started, records, run, stable, world},
-};
+use crate::stories::{Started, records, run, stable, world};
 
 /// Makes a world with a program `evil` that leaves `proof` when it is run, and what plants it.
 fn planted(steps: &str) -> World {
@@ -48,7 +45,6 @@ rm -f {root}/proof
         ),
     )
     .unwrap();
-    fs::set_permissions(&plant, fs::Permissions::from_mode(0o755)).unwrap();
     world.write("workflow.yml", steps.replace("ROOT", &root));
     world.commit_all("Plant");
     world
@@ -83,8 +79,8 @@ fn reported(world: &World) -> String {
 #[test]
 fn nothing_planted_by_a_step_is_run() {
     let world = planted(
-        "- name: plant\n  shell: echo x > x; ROOT/plant\n  auto_commit: true\n\
-         - name: plant again\n  shell: ROOT/plant\n\
+        "- name: plant\n  shell: echo x > x; sh ROOT/plant\n  auto_commit: true\n\
+         - name: plant again\n  shell: sh ROOT/plant\n\
          - name: commit\n  shell: echo y > y\n  auto_commit: true\n",
     );
     let before = settings(&world);
@@ -134,7 +130,7 @@ fn nothing_planted_by_a_step_is_run() {
 
 #[test]
 fn nothing_planted_by_a_step_that_fails_stays() {
-    let world = planted("- name: plant\n  shell: ROOT/plant; echo x > x; exit 1\n");
+    let world = planted("- name: plant\n  shell: sh ROOT/plant; echo x > x; exit 1\n");
     let before = settings(&world);
     assert_eq!(run(&world).lines().last(), Some("[exit 1]"));
     assert_eq!(settings(&world), before);
@@ -147,14 +143,13 @@ fn nothing_planted_by_a_step_that_fails_stays() {
 #[test]
 fn nothing_planted_by_a_killed_run_is_run_by_resume() {
     let world = planted(
-        "- name: plant\n  shell: test -e ROOT/gate || { ROOT/plant; echo x > x; touch ROOT/begun; sleep 300; }\n\
+        "- name: plant\n  shell: test -e ROOT/gate || { sh ROOT/plant; echo x > x; touch ROOT/begun; sleep 300; }\n\
          - shell: echo y > y\n  auto_commit: true\n",
     )
     .env("PRODIGY_GRACE", "1s");
     let before = settings(&world);
-    let started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
-    let limit = std::time::Duration::from_secs(15);
-    eventually("the step begins", limit, || world.root().join("begun").exists());
+    let mut started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    started.until(&world, "the step begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);
     fs::write(world.root().join("gate"), "").unwrap();
@@ -169,7 +164,7 @@ fn nothing_planted_by_a_killed_run_is_run_by_resume() {
 fn nothing_planted_by_merge_steps_is_run() {
     let world = planted(
         "steps:\n  - shell: echo x > x\n    auto_commit: true\n\
-         merge:\n  - name: merge\n    shell: git -C ROOT/repo merge --quiet \"${merge.source_branch}\"; echo left > left; ROOT/plant\n",
+         merge:\n  - name: merge\n    shell: git -C ROOT/repo merge --quiet \"${merge.source_branch}\"; echo left > left; sh ROOT/plant\n",
     );
     let before = settings(&world);
     let seen = run(&world);

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use prodigy_engine::process::{JOB_DIR, Stop, Supervisor, end_marked};
+use prodigy_engine::process::{JOB_MARKER, Stop, Supervisor, end_marked};
 
 use super::{Bench, LONG, PRODIGY, eventually, mark, marked, sh};
 
@@ -111,13 +111,13 @@ fn leftovers_of_a_job_are_ended_after_its_supervisors_had_their_chance() {
     eventually("the step is up", LONG, || directory.path().join("up").exists());
     // What no supervisor knows of: it was started elsewhere with the marks of the job.
     let mut stray = Command::new("sleep")
-        .arg("100")
-        .envs([(JOB_DIR, &*job), ("PRODIGY_AUTOMATION", "true")])
+        .arg("1000")
+        .envs([(JOB_MARKER, &*job), ("PRODIGY_AUTOMATION", "true")])
         .spawn()
         .unwrap();
     let mut other = Command::new("sleep")
-        .arg("100")
-        .envs([(JOB_DIR, &*format!("{job}0")), ("PRODIGY_AUTOMATION", "true")])
+        .arg("1000")
+        .envs([(JOB_MARKER, &*format!("{job}0")), ("PRODIGY_AUTOMATION", "true")])
         .spawn()
         .unwrap();
     client.kill().unwrap();
@@ -149,7 +149,7 @@ async fn the_client_of_other_tests() {
     let mark = std::env::var("TEST_CLIENT_MARK").unwrap();
     let mut supervisor = Supervisor::start(Path::new(PRODIGY), Path::new(&mark)).await.unwrap();
     let mut launch = sh(STUBBORN, &directory, &mark);
-    launch.env.push((JOB_DIR.into(), mark.into()));
+    launch.env.push((JOB_MARKER.into(), mark.into()));
     launch.env.push(("PRODIGY_AUTOMATION".into(), "true".into()));
     supervisor.run(&launch, &Stop::new()).await.unwrap();
     fs::write(directory.join("survived"), "").unwrap();
