@@ -30,7 +30,9 @@ pub struct Failure {
 /// The cause of a failure, as far as prodigy can tell it for certain.
 ///
 /// The names are the reason codes that users see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The step outlived its time limit and was ended.

@@ -89,8 +89,7 @@ fn base(variant: &Value) -> Option<&str> {
 
 /// Returns the fields of an object as a table; `event_type` is the heading already.
 fn table(object: &Value) -> String {
-    let required: Vec<&str> =
-        list(object, "required").iter().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = list(object, "required").iter().filter_map(Value::as_str).collect();
     let mut table = "| field | value | | meaning |\n|---|---|---|---|\n".to_owned();
     for (name, field) in fields(object, "properties") {
         if name != "event_type" {

@@ -69,7 +69,7 @@ pub(crate) fn markdown() -> String {
         | code | meaning |\n|---|---|\n"
         .to_owned();
     for exit in Exit::ALL {
-        page.push_str(&format!("| {} | {} |\n", *exit as u8, exit.meaning()));
+        page.extend(["| ", &(*exit as u8).to_string(), " | ", exit.meaning(), " |\n"]);
     }
     page.push_str(
         "\nA command whose reader goes away (`prodigy events JOB | head`) ends quietly with 0.\n",

@@ -37,7 +37,6 @@ impl Agent for Program {
             output: judge::text(&ended.stdout),
             cost_usd: None,
             failure: judge::failure(ended),
-            warning: judge::warning(ended),
         }
     }
 
@@ -72,10 +71,8 @@ mod tests {
         agent(&config).launch(&AgentRequest {
             prompt,
             program: Path::new("prodigy"),
-            job_id: "job",
             step: "1",
             attempt: 1,
-            state_dir: Path::new("state"),
         })
     }
 
@@ -109,11 +106,9 @@ mod tests {
         let good = program.report(&ended(Status::Exited(0), "done\n", "noise\n"));
         assert_eq!(good.output, "done\n");
         assert_eq!(good.failure, None);
-        assert_eq!(good.warning, None);
 
         let bad = program.report(&Ended { leftovers: 2, ..ended(Status::Exited(1), "half", "") });
         assert_eq!(bad.output, "half");
         assert_eq!(bad.failure.unwrap().output_tail, "half");
-        assert_eq!(bad.warning.unwrap(), "the agent left 2 processes behind; they were ended");
     }
 }

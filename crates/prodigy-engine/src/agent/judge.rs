@@ -49,15 +49,6 @@ pub(super) fn with_output(failure: Failure, ended: &Ended) -> Failure {
     Failure { exit_code, output_tail: tail(ended), ..failure }
 }
 
-/// Returns what a person should know about a process that did succeed.
-pub(super) fn warning(ended: &Ended) -> Option<String> {
-    match ended.leftovers {
-        0 => None,
-        1 => Some("the agent left a process behind; it was ended".to_owned()),
-        many => Some(format!("the agent left {many} processes behind; they were ended")),
-    }
-}
-
 /// Returns what was printed as text, with a mark where something had to be left out.
 pub(super) fn text(printed: &Printed) -> String {
     let missing = left_out(printed);

@@ -23,14 +23,10 @@ pub struct AgentRequest<'a> {
     pub prompt: &'a str,
     /// This binary, which is also the simulated agent.
     pub program: &'a Path,
-    /// The job.
-    pub job_id: &'a str,
     /// The step's path.
     pub step: &'a str,
     /// Which try this is, from 1.
     pub attempt: u32,
-    /// A directory of the job in which an agent may keep something between attempts.
-    pub state_dir: &'a Path,
 }
 
 /// The process that carries out a request; it runs in the worktree.
@@ -56,8 +52,6 @@ pub struct AgentReport {
     /// A [`PermissionDenied`](prodigy_core::failure::FailureKind::PermissionDenied) is what the
     /// agent said; whoever knows the worktree may find that the work was done all the same.
     pub failure: Option<Failure>,
-    /// Something that a person should know although it is no failure.
-    pub warning: Option<String>,
 }
 
 /// A kind of agent.

@@ -37,7 +37,7 @@ impl Agent for Simulated {
         let failure = judge::failure(ended).or_else(|| said(result.as_ref(), ended));
         let cost_usd = result.as_ref().map(|result| result.cost_usd);
         let output = result.map_or(text, |result| result.answer);
-        AgentReport { output, cost_usd, failure, warning: judge::warning(ended) }
+        AgentReport { output, cost_usd, failure }
     }
 
     fn program(&self) -> Option<&str> {
@@ -81,10 +81,8 @@ mod tests {
         let launch = agent.launch(&AgentRequest {
             prompt: "it",
             program: Path::new("bin/prodigy"),
-            job_id: "job",
             step: "1",
             attempt: 1,
-            state_dir: Path::new("state"),
         });
         assert_eq!(launch.argv, ["bin/prodigy", "__simulate"]);
         let turn: SimulatedTurn = serde_json::from_slice(&launch.stdin).unwrap();

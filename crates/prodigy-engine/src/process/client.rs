@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, EndedBy, Error, Launch, MARKER, Printed, Status, Stop, ready,
+    Ended, EndedBy, Error, JOB_DIR, Launch, MARKER, Printed, Status, Stop, ready,
     stop::Urgency,
     strays::end_orphans,
     wire::{self, Inbox, Reply},
@@ -76,13 +76,13 @@ struct Keeper {
 impl Supervisor {
     /// Starts `program __supervise`, where `program` is the `prodigy` binary.
     ///
-    /// The supervisor carries the marks of the job, so that [`super::end_marked`] knows it.
-    pub async fn start(program: &Path, job_id: &str) -> Result<Self, Error> {
+    /// The supervisor carries the marks of the job whose own directory is given, so that [`super::end_marked`] knows it.
+    pub async fn start(program: &Path, job_dir: &Path) -> Result<Self, Error> {
         let name = || program.display().to_string();
         let cannot_start = |source| Error::Start { program: name(), source };
         let marker = marker().map_err(cannot_start)?;
         let env = vec![
-            ("PRODIGY_JOB_ID", job_id.to_owned()),
+            (JOB_DIR, job_dir.display().to_string()),
             ("PRODIGY_AUTOMATION", "true".to_owned()),
             (MARKER, marker.clone()),
         ];

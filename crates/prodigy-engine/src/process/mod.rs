@@ -32,6 +32,9 @@ use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+/// The variable that holds the own directory of the job that a process works for.
+pub const JOB_DIR: &str = "PRODIGY_JOB_DIR";
+
 /// The variable by which the processes of a supervisor are known when it is gone.
 const MARKER: &str = "PRODIGY_SUPERVISOR";
 

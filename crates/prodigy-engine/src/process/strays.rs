@@ -6,13 +6,14 @@
 use std::{
     collections::HashSet,
     fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, getpid};
 
 use super::{
-    MARKER, ready,
+    JOB_DIR, MARKER, ready,
     tree::{self, Process},
 };
 
@@ -27,11 +28,12 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Ends the processes that a dead run of a job left behind, and returns how many there were.
 ///
-/// They are known by `PRODIGY_JOB_ID` and `PRODIGY_AUTOMATION=true` in their environment.
+/// They are known by the job's own directory and `PRODIGY_AUTOMATION=true` in their
+/// environment: its id alone may be used by another home too.
 /// Supervisors of the job that still live notice the death of prodigy by themselves and
 /// tidy up better than we can, so they are given the time for that first. This blocks.
-pub fn end_marked(job_id: &str, grace: Duration) -> usize {
-    let job = format!("PRODIGY_JOB_ID={job_id}");
+pub fn end_marked(job_dir: &Path, grace: Duration) -> usize {
+    let job = format!("{JOB_DIR}={}", job_dir.display());
     let is_marked = |process: &Process| {
         let environ = environ(process.pid);
         has(&environ, job.as_bytes()) && has(&environ, b"PRODIGY_AUTOMATION=true")

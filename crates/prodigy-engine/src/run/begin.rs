@@ -163,7 +163,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         }
         texts.store(&settings.layout.state_dir(&job))?;
     }
-    process::end_marked(job.as_str(), settings.grace);
+    process::end_marked(&settings.layout.state_dir(&job), settings.grace);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
     let resumed = vec![Event::JobResumed { version, workflow }];
@@ -219,6 +219,12 @@ pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
     let guard = Guard::take(&settings.repo)?;
     write_atomic(&path, guard.to_json()?.as_bytes())?;
     Ok(guard)
+}
+
+/// Forgets the repository's settings: until the job goes on they are the user's to change.
+pub(super) fn forget_guard(settings: &Settings, job: &JobId) {
+    // If it stays, a resumed run compares with older settings, which is only stricter.
+    std::fs::remove_file(settings.layout.state_dir(job).join("guard.json")).ok();
 }
 
 /// Returns what keeps the secrets of a run out of what is stored.

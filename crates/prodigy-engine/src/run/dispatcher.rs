@@ -173,6 +173,7 @@ impl Run {
             for action in decision.actions {
                 if let Action::Finish(ending) = action {
                     self.durable()?;
+                    begin::forget_guard(&self.parts.settings, &self.parts.id);
                     self.checkpoint()?;
                     return Ok(ending);
                 }

@@ -46,14 +46,13 @@ impl Run {
 
     /// Finds out what there is to merge.
     fn route(&mut self) -> Result<Result<Route, Input>, Error> {
+        let adopted = if self.job.tree.is_some() { self.tree()?.adopt_head()? } else { None };
         let (Some(started), Some(tree)) = (&self.job.started, &self.job.tree) else {
             return Ok(Err(Input::NothingToMerge));
         };
         let repo = self.parts.settings.repo.clone();
-        let branch = tree.branch.clone();
-        if let Some(open) = &self.parts.tree
-            && open.adopt_head()?.is_none()
-        {
+        let branch = &tree.branch;
+        if adopted.is_none() {
             let message = format!(
                 "the worktree is on a branch that does not contain all of `{branch}`; check out what you want and resume"
             );

@@ -169,7 +169,7 @@ impl Run {
             env: settings.env.clone(),
             secrets: settings.secrets.clone(),
             agents: std::mem::take(&mut settings.agents),
-            logs: settings.layout.logs_dir(&parts.id, "workflow"),
+            layout: settings.layout.clone(),
             state: settings.layout.state_dir(&parts.id),
             log_cap: settings.log_cap,
             grace: settings.grace,

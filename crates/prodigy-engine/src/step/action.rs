@@ -109,10 +109,8 @@ async fn ask(
     let request = AgentRequest {
         prompt,
         program: &workplace.program,
-        job_id: workplace.identity.job.as_str(),
         step: which.path,
         attempt: which.attempt,
-        state_dir: &workplace.state,
     };
     let asked = agent.launch(&request);
     launch.argv = asked.argv;
@@ -124,7 +122,8 @@ async fn ask(
     let mut output = Output::of(slot, &ended);
     output.instead = Some(report.output.clone());
     output.agent = true;
-    if let Some(cost_usd) = report.cost_usd {
+    // JSON has no other numbers, so no other could be read back.
+    if let Some(cost_usd) = report.cost_usd.filter(|cost| cost.is_finite()) {
         let (step, agent) = (which.path.to_owned(), name.to_owned());
         workplace.tell(Event::AgentUsage { step, agent, cost_usd });
     }

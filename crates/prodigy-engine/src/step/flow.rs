@@ -56,7 +56,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     }
     let mut attempt = 1;
     let tried = tries(workplace, task, scope, &mut attempt).await;
-    let finished = settle(workplace, task, scope, tried, attempt).await;
+    let finished = settle(workplace, task, scope, tried, attempt, begun).await;
     if let (false, Finished::GoOn(done)) = (task.top_level, &finished) {
         tell_completed(workplace, task, done, begun.elapsed());
     }
@@ -185,6 +185,7 @@ async fn settle(
     scope: &mut Scope,
     tried: Result<Output, Box<Failed>>,
     attempt: u32,
+    begun: Instant,
 ) -> Finished {
     let done = |output: &Output, status| Done {
         status,
@@ -204,8 +205,8 @@ async fn settle(
     if failed.failure.kind == FailureKind::Cancelled && workplace.stop.is_requested() {
         return Finished::Interrupted;
     }
-    let Failed { failure, output } = *failed;
-    match handler::handle(workplace, task, scope, failure, output, attempt).await {
+    let last = handler::Last { failed: *failed, attempt, begun };
+    match handler::handle(workplace, task, scope, last).await {
         Handled::Mended { output, attempt } => {
             let mut mended = done(&output, StepStatus::Recovered);
             mended.attempt = attempt;

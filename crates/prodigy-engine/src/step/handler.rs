@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{
     Finished, Scope, Workplace,
     flow::{Task, once, sequence, tell_failed, tell_started},
-    output::Output,
+    output::{Failed, Output},
 };
 
 /// What became of a failed step.
@@ -55,38 +55,77 @@ enum Handler {
     Interrupted,
 }
 
+/// The last try of a step, which failed.
+pub(super) struct Last {
+    /// Why, and what was printed before.
+    pub(super) failed: Failed,
+    /// Which try it was.
+    pub(super) attempt: u32,
+    /// When it began.
+    pub(super) begun: Instant,
+}
+
+impl Last {
+    /// Puts the failure on record, with what follows it.
+    fn record(&self, workplace: &Workplace, task: Task<'_>, then: AfterFailure) {
+        let Failed { failure, output } = &self.failed;
+        let took = self.begun.elapsed();
+        tell_failed(workplace, task.path, self.attempt, failure, then, took, output.log());
+    }
+
+    /// Lets the run go on although the step stays failed.
+    fn go_on(self, workplace: &Workplace, task: Task<'_>) -> Handled {
+        self.record(workplace, task, AfterFailure::GoOn);
+        Handled::GoOn { output: self.failed.output, attempt: self.attempt }
+    }
+
+    /// Sets `${error.…}` and `${shell.output}` for the handler.
+    fn set_error(&self, scope: &mut Scope, task: Task<'_>) {
+        let Failed { failure, output } = &self.failed;
+        scope.vars.set(
+            "error",
+            json!({
+                "message": failure.message,
+                "exit_code": failure.exit_code,
+                "reason": failure.kind.code(),
+                "step": step_label(task.step),
+                "attempt": self.attempt,
+            }),
+        );
+        let printed = output.both();
+        scope.vars.set_field("shell", "output", printed.clone());
+        scope.vars.set_field("last", "output", printed);
+    }
+}
+
 /// Handles a failed step.
 pub(super) async fn handle(
     workplace: &Workplace,
     task: Task<'_>,
     scope: &mut Scope,
-    failure: Failure,
-    output: Output,
-    attempt: u32,
+    last: Last,
 ) -> Handled {
-    set_error(scope, task, &failure, &output, attempt);
-    if let Some(code) = failure.exit_code
+    last.set_error(scope, task);
+    if let Some(code) = last.failed.failure.exit_code
         && let Some(steps) = task.step.on_exit_code.get(&code)
     {
         let prefix = format!("{}.on_exit_code.{code}", task.path);
         match sequence(workplace, steps, &prefix, task.deadline, scope).await {
             Ok(_) => {
-                record(workplace, task, &failure, &output, attempt);
-                return Handled::Mended { output, attempt };
+                last.record(workplace, task, AfterFailure::GoOn);
+                return Handled::Mended { output: last.failed.output, attempt: last.attempt };
             }
             Err(Finished::Interrupted) => return Handled::Interrupted,
             Err(Finished::Stop { .. } | Finished::Skipped { .. } | Finished::GoOn(_)) => {}
         }
     }
     match &task.step.on_failure {
-        Some(on_failure) => {
-            mend(workplace, task, scope, on_failure, (failure, output, attempt)).await
+        Some(on_failure) => mend(workplace, task, scope, on_failure, last).await,
+        None if task.step.continue_on_error => last.go_on(workplace, task),
+        None => {
+            let Failed { failure, output } = last.failed;
+            Handled::Stop { failure, output, attempt: last.attempt }
         }
-        None if task.step.continue_on_error => {
-            record(workplace, task, &failure, &output, attempt);
-            Handled::GoOn { output, attempt }
-        }
-        None => Handled::Stop { failure, output, attempt },
     }
 }
 
@@ -96,7 +135,7 @@ async fn mend(
     task: Task<'_>,
     scope: &mut Scope,
     on_failure: &OnFailure,
-    (mut failure, mut output, mut attempt): (Failure, Output, u32),
+    mut last: Last,
 ) -> Handled {
     let retries = matches!(on_failure.strategy, Strategy::Recovery | Strategy::Fallback);
     let mut tries_left = if retries { on_failure.max_attempts.get() - 1 } else { 0 };
@@ -106,31 +145,23 @@ async fn mend(
             return Handled::Interrupted;
         }
         if tries_left == 0 {
-            return verdict(workplace, task, on_failure, handled, (failure, output, attempt));
+            return verdict(workplace, task, on_failure, handled, last);
         }
-        record_retry(workplace, task, &failure, &output, attempt);
+        last.record(workplace, task, AfterFailure::Retry);
         tries_left -= 1;
-        attempt += 1;
+        let (attempt, begun) = (last.attempt + 1, Instant::now());
         tell_started(workplace, task, scope, attempt);
         match once(workplace, task, scope, attempt).await {
             Ok(output) => return Handled::Mended { output, attempt },
             Err(again) if again.failure.kind == FailureKind::Cancelled => {
                 return Handled::Interrupted;
             }
-            Err(again) => {
-                set_error(scope, task, &again.failure, &again.output, attempt);
-                (failure, output) = (again.failure, again.output);
-                if tries_left == 0 {
-                    // The handler runs before each new try, and there is none.
-                    return verdict(
-                        workplace,
-                        task,
-                        on_failure,
-                        handled,
-                        (failure, output, attempt),
-                    );
-                }
-            }
+            Err(again) => last = Last { failed: *again, attempt, begun },
+        }
+        last.set_error(scope, task);
+        if tries_left == 0 {
+            // The handler runs before each new try, and there is none.
+            return verdict(workplace, task, on_failure, handled, last);
         }
     }
 }
@@ -168,15 +199,16 @@ fn verdict(
     task: Task<'_>,
     on_failure: &OnFailure,
     handled: Handler,
-    (failure, mut output, attempt): (Failure, Output, u32),
+    mut last: Last,
 ) -> Handled {
     let handler_failed = match handled {
         Handler::Succeeded(printed) => {
             if on_failure.strategy == Strategy::Fallback {
-                record(workplace, task, &failure, &output, attempt);
+                last.record(workplace, task, AfterFailure::GoOn);
+                let mut output = last.failed.output;
                 output.instead = Some(printed);
                 output.exit_code = 0;
-                return Handled::Mended { output, attempt };
+                return Handled::Mended { output, attempt: last.attempt };
             }
             None
         }
@@ -186,49 +218,13 @@ fn verdict(
     // A clean-up never changes the verdict.
     let fatal = on_failure.handler_failure_fatal && on_failure.strategy != Strategy::Cleanup;
     let stops = on_failure.fail_workflow || (fatal && handler_failed.is_some());
-    if stops {
-        let mut failure = failure;
-        if let (true, Some(handler)) = (fatal, handler_failed) {
-            failure.message =
-                format!("{} (its handler failed: {})", failure.message, handler.message);
-        }
-        return Handled::Stop { failure, output, attempt };
+    if !stops {
+        return last.go_on(workplace, task);
     }
-    record(workplace, task, &failure, &output, attempt);
-    Handled::GoOn { output, attempt }
-}
-
-/// Puts a failure that does not end the phase on record.
-fn record(workplace: &Workplace, task: Task<'_>, failure: &Failure, output: &Output, attempt: u32) {
-    let took = std::time::Duration::ZERO;
-    tell_failed(workplace, task.path, attempt, failure, AfterFailure::GoOn, took, output.log());
-}
-
-/// Puts a failure on record after which the step is tried again.
-fn record_retry(
-    workplace: &Workplace,
-    task: Task<'_>,
-    failure: &Failure,
-    output: &Output,
-    attempt: u32,
-) {
-    let took = std::time::Duration::ZERO;
-    tell_failed(workplace, task.path, attempt, failure, AfterFailure::Retry, took, output.log());
-}
-
-/// Sets `${error.…}` and `${shell.output}` for the handler.
-fn set_error(scope: &mut Scope, task: Task<'_>, failure: &Failure, output: &Output, attempt: u32) {
-    scope.vars.set(
-        "error",
-        json!({
-            "message": failure.message,
-            "exit_code": failure.exit_code,
-            "reason": failure.kind.code(),
-            "step": step_label(task.step),
-            "attempt": attempt,
-        }),
-    );
-    let printed = output.both();
-    scope.vars.set_field("shell", "output", printed.clone());
-    scope.vars.set_field("last", "output", printed);
+    if let (true, Some(handler)) = (fatal, handler_failed) {
+        let message = &mut last.failed.failure.message;
+        *message = format!("{message} (its handler failed: {})", handler.message);
+    }
+    let Failed { failure, output } = last.failed;
+    Handled::Stop { failure, output, attempt: last.attempt }
 }

@@ -23,7 +23,7 @@ use prodigy_core::{
 use serde_json::Value;
 
 pub use flow::{Task, millis, run};
-pub use workplace::{Identity, Supervisors, Workplace, log_name};
+pub use workplace::{Identity, Supervisors, Workplace};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]

@@ -20,6 +20,7 @@ use crate::{
     agent::Agent,
     git::{Guard, JobTree},
     process::{self, Ended, Launch, Stop, Supervisor},
+    store::Layout,
 };
 
 /// Who a step works for; part of its environment.
@@ -49,8 +50,8 @@ pub struct Workplace {
     pub secrets: Vec<(String, String)>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
-    /// Where output is logged.
-    pub logs: PathBuf,
+    /// Every path of the job.
+    pub layout: Layout,
     /// Where temporary files and agent state go.
     pub state: PathBuf,
     /// The most one step may add to a log file.
@@ -165,6 +166,7 @@ impl Workplace {
         set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
         set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
         set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
+        set(&mut env, process::JOB_DIR, &self.state);
         set(&mut env, "PRODIGY_AUTOMATION", "true");
         Ok(env)
     }
@@ -184,10 +186,7 @@ impl Workplace {
         let lost = |error: process::Error| Failure::new(FailureKind::WorkerLost, error.to_string());
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
-            Err(slot) => {
-                let job = self.identity.job.as_str();
-                (slot, Supervisor::start(&self.program, job).await.map_err(lost)?)
-            }
+            Err(slot) => (slot, Supervisor::start(&self.program, &self.state).await.map_err(lost)?),
         };
         launch.log = Some(self.log_files(slot));
         // A supervisor that was lost is not given back: the next step gets a new one.
@@ -198,8 +197,7 @@ impl Workplace {
 
     /// Returns the log files of a slot.
     fn log_files(&self, slot: u32) -> (PathBuf, PathBuf) {
-        let name = log_name(slot);
-        (self.logs.join(format!("{name}.out")), self.logs.join(format!("{name}.err")))
+        self.layout.log_files(&self.identity.job, &self.identity.item, slot)
     }
 
     /// Returns the log file that holds a slot's standard output or standard error.
@@ -214,11 +212,6 @@ impl Workplace {
             Failure::new(FailureKind::WorktreeError, format!("working_dir: {message}"))
         })
     }
-}
-
-/// Returns the name of a slot's log files, without the ending.
-pub fn log_name(slot: u32) -> String {
-    if slot == 0 { "attempt-1".to_owned() } else { format!("attempt-1.slot-{}", slot + 1) }
 }
 
 /// Resolves a path that has to stay inside a directory, symbolic links included.

@@ -61,14 +61,14 @@ pub(crate) fn repo(path: Option<&Path>) -> Result<Repo, CliError> {
 /// written down in the first one's state.
 pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
     let root = repo.root().to_string_lossy();
-    let name = repo_name(repo.name())?;
+    let name = repo_name(&repo.name())?;
     let owner = home.join("state").join(name.as_str()).join("repository");
     let taken_by = fs::read_to_string(&owner).unwrap_or_default();
     if taken_by.is_empty() || taken_by == root {
         return Ok(Layout::new(home.to_owned(), name));
     }
     let hash = hex(Sha256::digest(root.as_bytes()).get(..3).unwrap_or_default());
-    Ok(Layout::new(home.to_owned(), repo_name(format!("{name}-{hash}"))?))
+    Ok(Layout::new(home.to_owned(), repo_name(&format!("{name}-{hash}"))?))
 }
 
 /// Writes down that a repository's name is taken.
@@ -82,7 +82,7 @@ pub(crate) fn claim_name(layout: &Layout, repo: &Repo) -> Result<(), CliError> {
     store::write_atomic(&owner, repo.root().to_string_lossy().as_bytes()).map_err(store_error)
 }
 
-fn repo_name(name: String) -> Result<RepoName, CliError> {
+fn repo_name(name: &str) -> Result<RepoName, CliError> {
     name.parse().map_err(|error| {
         CliError::new(Exit::Failure, "the repository's directory has no usable name").because(error)
     })
@@ -127,6 +127,7 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 }
 
 /// Turns an error of git into one for people.
+#[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn git_error(error: git::Error) -> CliError {
     let hint = error.hint();
     let error = CliError::new(Exit::Failure, explained(&error));
@@ -137,13 +138,24 @@ pub(crate) fn git_error(error: git::Error) -> CliError {
 }
 
 /// Turns an error of the store into one for people.
+#[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn store_error(error: store::Error) -> CliError {
     let hint = match &error {
         store::Error::OpenHome { path, .. } => Some(format!("`chmod go-w {}`", path.display())),
         store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. } => {
             Some("set `PRODIGY_HOME` or pass `--home DIR` to use another one".to_owned())
         }
-        _ => None,
+        store::Error::Io { .. }
+        | store::Error::NotRegular { .. }
+        | store::Error::NotDirectory { .. }
+        | store::Error::Exists { .. }
+        | store::Error::NoJob { .. }
+        | store::Error::Locked { .. }
+        | store::Error::Damaged { .. }
+        | store::Error::Future { .. }
+        | store::Error::TooLong { .. }
+        | store::Error::Encode { .. }
+        | store::Error::NothingToKeep { .. } => None,
     };
     let error = CliError::new(Exit::Failure, explained(&error));
     match hint {

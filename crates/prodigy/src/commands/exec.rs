@@ -60,12 +60,8 @@ fn workflow(command: &ExecArgs) -> Result<String, CliError> {
         })?;
     // A JSON string is a YAML string too, whatever is in it.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut step = format!("- {kind}: {}\n", quoted(text));
-    if let Some(attempts) = command.retry {
-        step += &format!("  retry: {{ attempts: {attempts} }}\n");
-    }
-    if let Some(timeout) = &command.timeout {
-        step += &format!("  timeout: {}\n", quoted(timeout));
-    }
-    Ok(step)
+    let retry = command.retry.map(|attempts| format!("  retry: {{ attempts: {attempts} }}\n"));
+    let timeout = command.timeout.as_deref().map(|text| format!("  timeout: {}\n", quoted(text)));
+    let step = format!("- {kind}: {}\n", quoted(text));
+    Ok(step + &retry.unwrap_or_default() + &timeout.unwrap_or_default())
 }

@@ -38,7 +38,7 @@ pub(super) fn resolve(
     let mut resolved = BTreeMap::new();
     for parameter in declared {
         let value = match values.remove(&parameter.name) {
-            Some(value) => checked(parameter, value)?,
+            Some(value) => checked(parameter, &value)?,
             None => match (&parameter.default, parameter.required) {
                 (Some(default), _) => default.clone(),
                 (None, true) => {
@@ -72,21 +72,16 @@ fn read(path: &Path) -> Result<BTreeMap<String, Value>, CliError> {
 }
 
 /// Brings a value to the type of its parameter; text from the command line is read as that type.
-fn checked(parameter: &Parameter, value: Value) -> Result<Value, CliError> {
+fn checked(parameter: &Parameter, value: &Value) -> Result<Value, CliError> {
     let name = &parameter.name;
     let wrong = |wanted: &str, value: &Value| {
         usage(format!("the parameter `{name}` must be {wanted}, and `{value}` is not"))
     };
-    let parsed = match &value {
-        Value::String(text) if parameter.kind != ParameterKind::String => {
-            serde_json::from_str(text).unwrap_or_else(|_| value.clone())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)
-            if parameter.kind == ParameterKind::String =>
-        {
-            Value::String(prodigy_core::vars::value_text(&value))
-        }
-        other => other.clone(),
+    let parsed = if parameter.kind == ParameterKind::String {
+        Value::String(prodigy_core::vars::value_text(value))
+    } else {
+        let read = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+        read.unwrap_or_else(|| value.clone())
     };
     let (fits, wanted) = match parameter.kind {
         ParameterKind::String => (parsed.is_string(), "text"),
@@ -96,11 +91,11 @@ fn checked(parameter: &Parameter, value: Value) -> Result<Value, CliError> {
         ParameterKind::Object => (parsed.is_object(), "a JSON mapping"),
     };
     if !fits {
-        return Err(wrong(wanted, &value));
+        return Err(wrong(wanted, value));
     }
     if !parameter.choices.is_empty() && !parameter.choices.contains(&parsed) {
         let choices: Vec<_> = parameter.choices.iter().map(|one| format!("`{one}`")).collect();
-        return Err(wrong(&format!("one of {}", choices.join(", ")), &value));
+        return Err(wrong(&format!("one of {}", choices.join(", ")), value));
     }
     Ok(parsed)
 }

@@ -49,12 +49,12 @@ fn cli() -> String {
         .to_owned();
     let mut program = Args::command().term_width(WIDTH).disable_help_subcommand(true);
     program.build();
-    section(program, &mut page);
+    section(&program, &mut page);
     page
 }
 
 /// Adds the help of a command and of the commands below it.
-fn section(command: clap::Command, page: &mut String) {
+fn section(command: &clap::Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
     let is_program = !name.contains(' ');
     let mut shown = command.clone().term_width(WIDTH);
@@ -71,7 +71,7 @@ fn section(command: clap::Command, page: &mut String) {
     page.extend(["\n## `", &name, "`\n\n```text\n", &help.join("\n"), "\n```\n"]);
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         if below.get_name() != "help" {
-            section(below.clone(), page);
+            section(below, page);
         }
     }
 }

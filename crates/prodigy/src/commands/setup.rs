@@ -73,7 +73,7 @@ pub(super) fn go(
         shutdown: shutdown.clone(),
         reporter: progress::reporter(out.color()),
         confirm: progress::confirm(world.yes, shutdown.clone()),
-        layout: layout.clone(),
+        layout,
         repo: world.repo,
         workflow,
     };
@@ -256,10 +256,9 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
 
 /// Turns an error of a run into one for people.
 fn run_error(error: run::Error, job: &JobId) -> CliError {
-    let error = match error {
-        run::Error::Store(error) => return job_error(job, error),
-        other => other,
-    };
+    if let run::Error::Store(error) = error {
+        return job_error(job, error);
+    }
     let resume = format!("`prodigy resume {job}` goes on once that is mended");
     let message = explained(&error);
     let (exit, hint) = match &error {

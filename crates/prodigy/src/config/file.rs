@@ -67,11 +67,10 @@ fn text(path: &Path) -> io::Result<String> {
 fn settings(config: &mut Config, root: &Node, sources: &Sources) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     check_record(root, &FILE, &mut problems);
-    if let Some(home) = root.key_span("home") {
-        let problem = problems.iter_mut().find(|problem| problem.span == home);
-        problem.into_iter().for_each(|problem| {
-            problem.help = Some("set `PRODIGY_HOME`: the home cannot depend on a file".to_owned());
-        });
+    if let Some(home) = root.key_span("home")
+        && let Some(problem) = problems.iter_mut().find(|problem| problem.span == home)
+    {
+        problem.help = Some("set `PRODIGY_HOME`: the home cannot depend on a file".to_owned());
     }
     let path = sources.get(root.span.file).map(|source| source.path.as_str());
     let path = Path::new(path.unwrap_or_default());

@@ -154,13 +154,21 @@ impl Excerpt {
         let longest = characters_on(shown, start, CARETS);
         let caret = start..end.saturating_sub(first).clamp(start, longest);
         if shown.len() <= LONGEST {
-            return Some(Self { line, column: None, text: shown.to_owned(), caret });
+            return Some(Self { line, column: None, text: harmless(shown), caret });
         }
         let before = shown.get(..start)?;
         let from = before.char_indices().rev().nth(WIDTH).map_or(0, |(at, _)| at);
-        let text = shown.get(from..characters_on(shown, start, 2 * WIDTH))?.to_owned();
+        let text = shown.get(from..characters_on(shown, start, 2 * WIDTH))?;
+        let text = harmless(text);
         Some(Self { line, column: Some(column), text, caret: caret.start - from..caret.end - from })
     }
+}
+
+/// Returns text without the control characters that the renderer does not show by pictures.
+///
+/// What stands for them has as many bytes as they have, so that the caret stays in place.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| ('\u{80}'..='\u{9f}').contains(&c), "\u{bf}")
 }
 
 /// Returns the byte that is `count` characters behind byte `at`, or the end of the text.

@@ -61,7 +61,7 @@ impl Reporter for Plain {
             } else {
                 self.catch_up();
                 let sign = line.sign.show(self.color);
-                self.print(&format!("{sign} {}", one_line(&line.text)));
+                print(&format!("{sign} {}", one_line(&line.text)));
                 self.last = Some(Instant::now());
             }
         }
@@ -69,7 +69,7 @@ impl Reporter for Plain {
     }
 
     fn note(&mut self, note: &str) {
-        self.print(&plain_text(note));
+        print(&plain_text(note));
     }
 }
 
@@ -86,23 +86,21 @@ impl Plain {
     /// Says how many lines were left out.
     fn catch_up(&mut self) {
         if self.left_out > 0 {
-            self.print(&format!("· {} more", super::lines::count(self.left_out, "step")));
+            print(&format!("· {} more", super::lines::count(self.left_out, "step")));
             self.left_out = 0;
         }
     }
+}
 
-    fn print(&self, text: &str) {
-        // A reader that went away must not stop the work.
-        writeln!(io::stderr(), "{text}").ok();
-    }
+fn print(text: &str) {
+    // A reader that went away must not stop the work.
+    writeln!(io::stderr(), "{text}").ok();
 }
 
 /// Returns whether a record is about a step inside another one.
 fn is_inner(record: &Record) -> bool {
-    match &record.event {
-        Event::StepCompleted(step) => !step.is_top_level() && !step.step.starts_with("merge."),
-        _ => false,
-    }
+    let Event::StepCompleted(step) = &record.event else { return false };
+    !step.is_top_level() && !step.step.starts_with("merge.")
 }
 
 /// Returns who is asked before the merge.

@@ -16,11 +16,12 @@ use crate::{
 pub(crate) fn exit(ending: Ending) -> Exit {
     match ending {
         Ending::Completed => Exit::Success,
-        Ending::Failed => Exit::Failure,
         Ending::MergeOutstanding => Exit::MergeOutstanding,
         Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
         Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
-        Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => Exit::Failure,
+        Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
+            Exit::Failure
+        }
     }
 }
 

@@ -153,7 +153,8 @@ pub(crate) fn damage(layout: &Layout, job: &str, line: usize) {
     let path = segment(layout, job);
     let text = fs::read_to_string(&path).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    lines[line - 1] = lines[line - 1].replacen("timestamp", "timestamq", 1);
+    let damaged = lines.get_mut(line - 1).unwrap();
+    *damaged = damaged.replacen("timestamp", "timestamq", 1);
     replace(&path, &(lines.join("\n") + "\n"));
 }
 

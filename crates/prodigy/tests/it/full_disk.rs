@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use prodigy_testkit::World;
 use regex::Regex;
 
-use crate::stories::{events, run, run_with, stable, world};
+use crate::stories::{events, run, stable, world};
 
 const STEPS: &str = "
 - shell: echo one >> lines

@@ -29,7 +29,7 @@ struct Bench {
 impl Bench {
     async fn new() -> Self {
         Self {
-            supervisor: Supervisor::start(Path::new(PRODIGY), "job").await.unwrap(),
+            supervisor: Supervisor::start(Path::new(PRODIGY), Path::new("job")).await.unwrap(),
             directory: tempfile::tempdir().unwrap(),
             mark: mark(),
         }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use prodigy_engine::process::{Stop, Supervisor, end_marked};
+use prodigy_engine::process::{JOB_DIR, Stop, Supervisor, end_marked};
 
 use super::{Bench, LONG, PRODIGY, eventually, mark, marked, sh};
 
@@ -112,17 +112,17 @@ fn leftovers_of_a_job_are_ended_after_its_supervisors_had_their_chance() {
     // What no supervisor knows of: it was started elsewhere with the marks of the job.
     let mut stray = Command::new("sleep")
         .arg("100")
-        .envs([("PRODIGY_JOB_ID", &*job), ("PRODIGY_AUTOMATION", "true")])
+        .envs([(JOB_DIR, &*job), ("PRODIGY_AUTOMATION", "true")])
         .spawn()
         .unwrap();
     let mut other = Command::new("sleep")
         .arg("100")
-        .envs([("PRODIGY_JOB_ID", &*format!("{job}0")), ("PRODIGY_AUTOMATION", "true")])
+        .envs([(JOB_DIR, &*format!("{job}0")), ("PRODIGY_AUTOMATION", "true")])
         .spawn()
         .unwrap();
     client.kill().unwrap();
     client.wait().unwrap();
-    let ended = end_marked(&job, Duration::from_millis(300));
+    let ended = end_marked(Path::new(&job), Duration::from_millis(300));
     stray.wait().unwrap();
     assert!(other.try_wait().unwrap().is_none(), "a process of another job was ended");
     other.kill().unwrap();
@@ -147,9 +147,9 @@ fn client(directory: &Path, mark: &str) -> std::process::Child {
 async fn the_client_of_other_tests() {
     let Some(directory) = std::env::var_os("TEST_CLIENT").map(PathBuf::from) else { return };
     let mark = std::env::var("TEST_CLIENT_MARK").unwrap();
-    let mut supervisor = Supervisor::start(Path::new(PRODIGY), &mark).await.unwrap();
+    let mut supervisor = Supervisor::start(Path::new(PRODIGY), Path::new(&mark)).await.unwrap();
     let mut launch = sh(STUBBORN, &directory, &mark);
-    launch.env.push(("PRODIGY_JOB_ID".into(), mark.into()));
+    launch.env.push((JOB_DIR.into(), mark.into()));
     launch.env.push(("PRODIGY_AUTOMATION".into(), "true".into()));
     supervisor.run(&launch, &Stop::new()).await.unwrap();
     fs::write(directory.join("survived"), "").unwrap();
