@@ -60,7 +60,7 @@ pub enum Event {
     JobCompleted {
         /// `completed`, or `completed_with_failures` if a step failed and the run went on.
         status: CompletedStatus,
-        /// How long the job ran, pauses not counted.
+        /// How long the run that ended it took; runs before a resume are not counted.
         duration_ms: u64,
         /// The commits on the job's branch.
         commits: u64,
@@ -113,6 +113,9 @@ pub enum Event {
     StepSkipped {
         /// The step's path.
         step: String,
+        /// The step's id in the workflow.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
         /// What progress calls it.
         name: String,
         /// The condition.
@@ -279,6 +282,13 @@ pub struct StepResult {
     pub exit_code: i32,
     /// How it ended.
     pub status: StepStatus,
+}
+
+impl StepResult {
+    /// Returns the result of a step whose condition was false.
+    pub fn skipped() -> Self {
+        Self { output: String::new(), exit_code: 0, status: StepStatus::Skipped }
+    }
 }
 
 /// A worktree, as git objects.

@@ -31,6 +31,8 @@ pub enum Input {
     StepSkipped {
         /// The step's path.
         step: String,
+        /// The step's id in the workflow.
+        id: Option<String>,
         /// What progress calls it.
         name: String,
         /// The condition.
@@ -177,8 +179,8 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
         }
         Input::Inside(event) => Decision { events: vec![event], ..Decision::default() },
         Input::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
-        Input::StepSkipped { step, name, when } => {
-            Decision::note(vec![Event::StepSkipped { step, name, when }])
+        Input::StepSkipped { step, id, name, when } => {
+            Decision::note(vec![Event::StepSkipped { step, id, name, when }])
         }
         Input::StepFailed { step, attempt, failure, duration_ms, log } => Decision::finish(
             vec![

@@ -158,8 +158,11 @@ impl Job {
                     self.finish_step(step);
                 }
             }
-            Event::StepSkipped { step, .. } => {
+            Event::StepSkipped { step, id, .. } => {
                 if is_top_level(step) {
+                    if let Some(id) = id {
+                        set_step_result(&mut self.vars, id, &StepResult::skipped());
+                    }
                     self.running = None;
                     self.done += 1;
                 }

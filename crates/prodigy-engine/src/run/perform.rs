@@ -268,7 +268,8 @@ impl TopLevel {
         let input = match finished {
             Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
             Finished::Skipped { when } => {
-                Input::StepSkipped { step: self.path, name: step_label(&self.step), when }
+                let name = step_label(&self.step);
+                Input::StepSkipped { step: self.path, id: self.step.id, name, when }
             }
             Finished::Stop { failure, attempt, log } => return fail(failure, attempt, log),
             Finished::Interrupted => Input::Tick,

@@ -182,6 +182,10 @@ fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTem
 
 /// Lets a step say itself why it failed, by writing `reason_code` to its result file.
 fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
+    // Only prodigy itself knows whether a run was stopped.
+    if failure.kind == FailureKind::Cancelled {
+        return failure;
+    }
     let path = workplace.result_file(step);
     let Ok(text) = fs::read_to_string(&path) else { return failure };
     // A result belongs to one try only; if it cannot be removed the next try overwrites it.
@@ -190,7 +194,7 @@ fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
         .ok()
         .and_then(|value| value.get("reason_code")?.as_str().map(str::to_owned));
     let kind = code.and_then(|code| FailureKind::ALL.iter().find(|kind| kind.code() == code));
-    if let Some(kind) = kind {
+    if let Some(kind) = kind.filter(|kind| **kind != FailureKind::Cancelled) {
         failure.kind = *kind;
     }
     failure

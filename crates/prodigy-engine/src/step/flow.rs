@@ -44,8 +44,9 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     {
         let when = when.source().to_owned();
         if !task.top_level {
-            let (step, name) = (path.to_owned(), step_label(step));
-            workplace.tell(Event::StepSkipped { step, name, when: when.clone() });
+            let (id, name, when) = (step.id.clone(), step_label(step), when.clone());
+            workplace.tell(Event::StepSkipped { step: path.to_owned(), id, name, when });
+            scope.skipped(step.id.as_deref());
         }
         return Finished::Skipped { when };
     }

@@ -56,6 +56,15 @@ impl Scope {
         }
     }
 
+    /// Records that a step was not run because its condition was false.
+    fn skipped(&mut self, id: Option<&str>) {
+        if let Some(id) = id {
+            let result = StepResult::skipped();
+            job::set_step_result(&mut self.vars, id, &result);
+            self.inner.insert(id.to_owned(), result);
+        }
+    }
+
     /// Takes over what another scope added.
     fn absorb(&mut self, other: Self) {
         for (name, value) in other.captures {

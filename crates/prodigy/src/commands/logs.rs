@@ -174,6 +174,11 @@ impl LogView<'_> {
                 self.shown.remove(step);
                 return Ok(());
             }
+            Event::StepSkipped { step, .. } => {
+                self.open.retain(|open| open != step);
+                self.names.remove(step);
+                return if self.open.is_empty() { self.show_ended() } else { Ok(()) };
+            }
             Event::StepCompleted(step) => {
                 let took = duration::show(Duration::from_millis(step.duration_ms));
                 (&step.step, &step.log, format!("exit {}, {took}", step.exit_code))
@@ -193,7 +198,6 @@ impl LogView<'_> {
             | Event::JobFailed { .. }
             | Event::PhaseStarted { .. }
             | Event::PhaseCompleted { .. }
-            | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeMerged { .. }

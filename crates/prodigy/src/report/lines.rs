@@ -97,7 +97,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
             let step = names.of(step);
             important(Sign::Cross, format!("{step}: {}{then}", failure.message))
         }
-        Event::StepSkipped { step, name, when } => {
+        Event::StepSkipped { step, name, when, .. } => {
             important(Sign::Tilde, format!("{step} {name} (skipped: `{when}` is false)"))
         }
         Event::WorktreePreserved { path, reason } => {

@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod crash;
 mod doctor;
+mod documents;
 mod events;
 mod fixture;
 mod full_disk;

@@ -96,7 +96,7 @@ impl Lines {
                 let (name, again) = (self.name(step), again(*attempt));
                 format!("{step}  {name}{again}  {}  {}{then}", failed(failure), took(*duration_ms))
             }
-            Event::StepSkipped { step, name, when } => {
+            Event::StepSkipped { step, name, when, .. } => {
                 format!("{step}  {}  because `{}` is false", brief(name), brief(when))
             }
             Event::AgentUsage { step, agent, cost_usd } => {

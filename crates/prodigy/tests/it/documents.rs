@@ -1,0 +1,322 @@
+//! Every word of the documents is true of the binary.
+//!
+//! A fenced block of YAML is a workflow or a part of one, and is loaded. A block of commands
+//! may only use commands and flags that exist. A comment in front of a block says more:
+//!
+//! - `<!-- file: NAME -->`: the block is that file, for the blocks that follow on the page.
+//! - `<!-- run -->`: the commands of the block are run, and print what stands below them. Where
+//!   that has a line `^C`, Ctrl-C is pressed once everything before it was printed.
+//! - `<!-- refused: NAME -->`: the block must be refused, and the next block says how.
+//! - `<!-- config -->`: the block is a configuration file.
+
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    workflow::{self, grammar},
+    yaml,
+};
+use prodigy_testkit::World;
+use regex::Regex;
+use rustix::process::Signal;
+
+use crate::stories::Started;
+
+/// The documents for users, from the root of the workspace.
+const PAGES: &[&str] = &[
+    "README.md",
+    "docs/guide/first-steps.md",
+    "docs/guide/workflows.md",
+    "docs/guide/agents.md",
+    "docs/guide/when-things-stop.md",
+];
+
+/// The longest that a command of a document may take to get somewhere.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A fenced block.
+#[derive(Debug)]
+struct Block {
+    /// Where it stands, for messages.
+    place: String,
+    /// The comment in front of it.
+    mark: Option<String>,
+    language: String,
+    text: String,
+}
+
+impl Block {
+    /// Returns what stands behind the colon of the mark, if the mark is of this kind.
+    fn marked(&self, kind: &str) -> Option<&str> {
+        self.mark.as_deref()?.strip_prefix(kind)?.strip_prefix(':').map(str::trim)
+    }
+
+    fn is_marked(&self, kind: &str) -> bool {
+        self.mark.as_deref() == Some(kind)
+    }
+}
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Returns the blocks of a page, in order.
+fn blocks(page: &str) -> Vec<Block> {
+    let text = fs::read_to_string(workspace().join(page)).unwrap();
+    let mut blocks = Vec::new();
+    let mut mark = None;
+    let mut open: Option<Block> = None;
+    for (number, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(language)) => {
+                let place = format!("{page}:{}", number + 1);
+                let language = language.to_owned();
+                open = Some(Block { place, mark: mark.take(), language, text: String::new() });
+            }
+            (None, None) => {
+                let comment = line.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
+                mark = comment.map(|comment| comment.trim().to_owned());
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => block.text.extend([line, "\n"]),
+        }
+    }
+    assert!(open.is_none(), "{page}: the last block has no end");
+    blocks
+}
+
+/// Makes a world in which `prodigy` is on the path.
+fn world() -> World {
+    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+    let binaries = Path::new(env!("CARGO_BIN_EXE_prodigy")).parent().unwrap().display();
+    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap());
+    world.env("PATH", &path)
+}
+
+/// Returns text without what differs from run to run.
+fn stable(world: &World, text: &str) -> String {
+    let root = world.root().canonicalize().unwrap();
+    let text = text.replace(&*root.join("home").to_string_lossy(), "~/.prodigy");
+    let text = text.replace(&*root.to_string_lossy(), "~");
+    let rules = [
+        (r"\b\d+(\.\d+)?(ms|s)\b", "[time]"),
+        (r"\bat [0-9a-f]{10}\b", "at [commit]"),
+        (r"\bworkflow-\d{8}-\d{6}-[a-z0-9]{4}\b", "[job]"),
+    ];
+    let text = rules.iter().fold(text, |text, (pattern, instead)| {
+        Regex::new(pattern).unwrap().replace_all(&text, *instead).into_owned()
+    });
+    text.trim_end().to_owned()
+}
+
+/// Returns a part of a workflow as a whole one: with a step, if it has none.
+fn whole(text: &str) -> String {
+    let Ok(root) = yaml::parse(text, 0) else { return text.to_owned() };
+    let bodies = ["steps", "commands", "map", "extends", "template"];
+    let is_whole =
+        root.as_sequence().is_some() || bodies.iter().any(|key| root.get(key).is_some());
+    if is_whole { text.to_owned() } else { format!("{text}\nsteps: [{{ shell: 'true' }}]\n") }
+}
+
+#[test]
+fn every_workflow_of_the_documents_can_be_run() {
+    for page in PAGES {
+        let blocks = blocks(page);
+        let named = |name: &str| blocks.iter().find(|block| block.marked("file") == Some(name));
+        for block in blocks.iter().filter(|block| block.language == "yaml") {
+            if block.is_marked("config") || block.marked("refused").is_some() {
+                continue;
+            }
+            let mut read = |name: &str| match name {
+                "this" => Ok(whole(&block.text)),
+                name => Ok(named(name).ok_or("there is no such block")?.text.clone()),
+            };
+            let loaded = workflow::load("this", &mut read);
+            let loaded = loaded.unwrap_or_else(|rejected| {
+                panic!("{}: {:#?}", block.place, rejected.diagnostics);
+            });
+            assert_eq!(loaded.workflow.unsupported, [], "{}", block.place);
+        }
+    }
+}
+
+#[test]
+fn what_the_documents_call_refused_is_refused_as_they_say() {
+    for page in PAGES {
+        let world = world();
+        let blocks = blocks(page);
+        for (block, answer) in blocks.iter().zip(blocks.iter().skip(1)) {
+            let Some(name) = block.marked("refused") else { continue };
+            world.write(name, &block.text);
+            let seen = world.prodigy(&["validate", name]);
+            assert_eq!(seen.code, Some(9), "{}: {seen}", block.place);
+            let said = stable(&world, &seen.to_string());
+            for line in answer.text.lines() {
+                let found = said.lines().any(|said| said == line);
+                assert!(found, "{}: no line `{line}` in\n{said}", answer.place);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_configuration_of_the_documents_is_accepted() {
+    for page in PAGES {
+        for block in blocks(page).iter().filter(|block| block.is_marked("config")) {
+            let world = world();
+            world.write(".prodigy/config.yml", &block.text);
+            let seen = world.prodigy(&["config", "show"]);
+            assert_eq!(seen.code, Some(0), "{}: {seen}", block.place);
+        }
+    }
+}
+
+/// Returns the commands of a block, each with what it prints.
+fn commands(block: &Block) -> Vec<(String, String)> {
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for line in block.text.lines() {
+        let command = line.strip_prefix("$ ").or((block.language == "sh").then_some(line));
+        match (command, commands.last_mut()) {
+            (Some(command), _) => commands.push((command.to_owned(), String::new())),
+            (None, Some((_, printed))) => printed.extend([line, "\n"]),
+            (None, None) => panic!("{}: the block begins with no command", block.place),
+        }
+    }
+    commands
+}
+
+#[test]
+fn every_command_of_the_documents_exists() {
+    let world = world();
+    let rest = Regex::new(r" (2?>|\||;).*| *;.*").unwrap();
+    for page in PAGES {
+        for block in blocks(page) {
+            if !matches!(&*block.language, "sh" | "console") {
+                continue;
+            }
+            for (command, _) in commands(&block) {
+                let line = command.split(" # ").next().unwrap_or_default().trim();
+                if line.starts_with("prodigy ") {
+                    let shell = format!("{} --help", rest.replace(line, ""));
+                    let output = world.command("sh").args(["-c", &shell]).output().unwrap();
+                    assert!(output.status.success(), "{}: {}", block.place, world.seen(&output));
+                }
+            }
+        }
+    }
+}
+
+/// Runs a command of a document and returns what it printed on both streams.
+fn run(world: &World, command: &str, expected: &str) -> String {
+    let file = world.root().join("printed");
+    let printed = fs::File::create(&file).unwrap();
+    let before = expected.split_once("^C\n").map(|(before, _)| before);
+    // A signal must reach the command itself, and not a shell around it.
+    let line = if before.is_some() { format!("exec {command}") } else { command.to_owned() };
+    let mut shell = world.command("sh");
+    shell.args(["-c", &line]);
+    let streams = (printed.try_clone().unwrap().into(), printed.into());
+    let started = Started::with_streams(&mut shell, streams.0, streams.1);
+    if let Some(before) = before {
+        until(|| fs::read_to_string(&file).unwrap().lines().count() >= before.lines().count());
+        // The next step is under way once its record is there.
+        let begun = before.lines().filter(|line| line.starts_with('✓')).count() + 1;
+        until(|| {
+            let seen = world.prodigy(&["events", "--type", "step_started", "--json"]);
+            seen.stdout.lines().count() >= begun
+        });
+        started.signal(Signal::INT);
+    }
+    assert!(started.seen(world).code.is_some(), "`{command}` was ended by a signal");
+    fs::read_to_string(&file).unwrap()
+}
+
+/// Waits, within bounds, until something holds.
+fn until(mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "a command of a document takes too long");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs everything on a page that is marked to be run.
+fn runs_as_it_says(page: &str) {
+    let world = world();
+    let mut ran = 0;
+    for block in blocks(page) {
+        if let Some(name) = block.marked("file") {
+            world.write(name, &block.text);
+            world.commit_all(&format!("Add {name}"));
+        }
+        if block.is_marked("run") {
+            for (command, expected) in commands(&block) {
+                let printed = run(&world, &command, &expected);
+                let expected = expected.replace("^C\n", "");
+                let (printed, expected) = (stable(&world, &printed), stable(&world, &expected));
+                assert!(
+                    printed == expected,
+                    "{}: `{command}` printed\n{printed}\n\nand should print\n{expected}",
+                    block.place
+                );
+                ran += 1;
+            }
+        }
+    }
+    assert!(ran > 0, "nothing on {page} is run");
+}
+
+#[test]
+fn the_readme_runs_as_it_says() {
+    runs_as_it_says("README.md");
+}
+
+#[test]
+fn the_first_steps_run_as_they_say() {
+    runs_as_it_says("docs/guide/first-steps.md");
+}
+
+#[test]
+fn the_guide_to_workflows_runs_as_it_says() {
+    runs_as_it_says("docs/guide/workflows.md");
+}
+
+#[test]
+fn the_guide_to_agents_runs_as_it_says() {
+    runs_as_it_says("docs/guide/agents.md");
+}
+
+#[test]
+fn the_guide_to_stops_runs_as_it_says() {
+    runs_as_it_says("docs/guide/when-things-stop.md");
+}
+
+#[test]
+fn the_guides_name_every_key_that_can_be_used_in_a_step() {
+    let guide = fs::read_to_string(workspace().join("docs/guide/workflows.md")).unwrap();
+    let missing: Vec<_> = grammar::STEP
+        .keys()
+        .map(|key| key.name)
+        .filter(|name| !grammar::UNSUPPORTED.contains(name))
+        .filter(|name| !guide.contains(&format!("`{name}")) && !guide.contains(&format!("{name}:")))
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn links_of_the_documents_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)#]+)(#[^)]*)?\)").unwrap();
+    for page in PAGES {
+        let path = workspace().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        for found in link.captures_iter(&text) {
+            let target = found.get(1).unwrap().as_str();
+            let there = target.contains("://") || path.parent().unwrap().join(target).exists();
+            assert!(there, "{page}: there is no `{target}`");
+        }
+    }
+}
