@@ -140,27 +140,9 @@ pub(crate) fn git_error(error: git::Error) -> CliError {
 /// Turns an error of the store into one for people.
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn store_error(error: store::Error) -> CliError {
-    let hint = match &error {
-        store::Error::OpenHome { path, .. } => Some(format!("`chmod go-w {}`", path.display())),
-        store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. } => {
-            Some("set `PRODIGY_HOME` or pass `--home DIR` to use another one".to_owned())
-        }
-        store::Error::Io { .. }
-        | store::Error::NotRegular { .. }
-        | store::Error::NotDirectory { .. }
-        | store::Error::Exists { .. }
-        | store::Error::NoJob { .. }
-        | store::Error::Locked { .. }
-        | store::Error::Damaged { .. }
-        | store::Error::Future { .. }
-        | store::Error::TooLong { .. }
-        | store::Error::Encode { .. }
-        | store::Error::NothingToKeep { .. } => None,
-    };
-    let error = CliError::new(Exit::Failure, explained(&error));
-    match hint {
-        Some(hint) => error.with_hint(hint),
-        None => error,
+    let shown = CliError::new(Exit::Failure, explained(&error));
+    if let store::Error::OpenHome { path, .. } = &error {
+        return shown.with_hint(format!("`chmod go-w {}`", path.display()));
     }
     if matches!(error, store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. }) {
         return shown.with_hint("set `PRODIGY_HOME` or pass `--home DIR` to use another one");

@@ -117,8 +117,7 @@ fn stable(world: &World, text: &str) -> String {
 fn whole(text: &str) -> String {
     let Ok(root) = yaml::parse(text, 0) else { return text.to_owned() };
     let bodies = ["steps", "commands", "map", "extends", "template"];
-    let is_whole =
-        root.as_sequence().is_some() || bodies.iter().any(|key| root.get(key).is_some());
+    let is_whole = root.as_sequence().is_some() || bodies.iter().any(|key| root.get(key).is_some());
     if is_whole { text.to_owned() } else { format!("{text}\nsteps: [{{ shell: 'true' }}]\n") }
 }
 
