@@ -16,6 +16,7 @@ pub mod failure;
 pub mod ids;
 pub mod job;
 pub mod mask;
+mod nearest;
 pub mod policy;
 pub mod reference;
 pub mod template;

@@ -2,9 +2,9 @@
 
 use super::{
     shape::{KeyNames, Shape},
-    suggest,
     words::{is_bool, looks_like_a_number, shortened},
 };
+use crate::nearest::did_you_mean;
 use crate::yaml::{Node, Yaml};
 
 /// The three forms that any value has.
@@ -88,7 +88,7 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
     }
     match shape {
         Shape::Word(words) | Shape::WordOr { words, .. } => {
-            suggest::did_you_mean(&text.to_lowercase(), words.iter().copied())
+            did_you_mean(&text, words.iter().copied())
         }
         Shape::OneOf(shapes) => shapes.iter().find_map(|shape| help_for(shape, node)),
         Shape::Integer { .. } | Shape::Number { .. } if node.as_str().is_some() => {
