@@ -170,6 +170,7 @@ impl Checker<'_> {
             | Shape::Template
             | Shape::Script
             | Shape::Expression
+            | Shape::JsonPath
             | Shape::Integer { .. }
             | Shape::Number { .. }
             | Shape::Duration

@@ -90,6 +90,7 @@ fn shape(value: &Shape) -> String {
         Shape::Bool
         | Shape::Text
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -112,6 +113,7 @@ fn collect(shape: &Shape, waiting: &mut VecDeque<&'static RecordShape>) {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

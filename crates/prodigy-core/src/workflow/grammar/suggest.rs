@@ -70,6 +70,7 @@ fn records(shape: Shape) -> Vec<&'static RecordShape> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
