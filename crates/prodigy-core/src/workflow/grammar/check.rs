@@ -171,6 +171,7 @@ impl Checker<'_> {
             | Shape::Template
             | Shape::Script
             | Shape::Expression
+            | Shape::JsonPath
             | Shape::Integer { .. }
             | Shape::Number { .. }
             | Shape::Duration

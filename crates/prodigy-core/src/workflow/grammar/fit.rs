@@ -37,6 +37,7 @@ pub(super) fn class(shape: &Shape) -> Option<Class> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -51,7 +52,9 @@ pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
     match shape {
         Shape::Bool => node.as_bool().is_some(),
         Shape::Text | Shape::Template => text.is_some(),
-        Shape::Script | Shape::Expression => text.is_some_and(|text| !text.trim().is_empty()),
+        Shape::Script | Shape::Expression | Shape::JsonPath => {
+            text.is_some_and(|text| !text.trim().is_empty())
+        }
         Shape::Integer { min, max } => {
             node.as_i64().is_some_and(|number| (*min..=*max).contains(&number))
         }
@@ -104,6 +107,7 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

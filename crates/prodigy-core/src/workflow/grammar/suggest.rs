@@ -47,6 +47,7 @@ fn records(shape: Shape) -> Vec<&'static RecordShape> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
