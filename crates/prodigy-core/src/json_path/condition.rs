@@ -9,7 +9,7 @@ use super::{
     cursor::{Cursor, fault},
     pattern::{Pattern, compile},
 };
-use crate::{diagnostic::Fault, workflow::grammar::did_you_mean};
+use crate::{diagnostic::Fault, nearest::did_you_mean};
 
 /// How many patterns one path may have, so that all of them fit into memory.
 const PATTERNS: usize = 32;
