@@ -9,20 +9,20 @@ use super::{Error, read::position};
 
 /// Reads a table; each row becomes an object with the names of the header.
 pub(super) fn rows(text: &str, separator: char) -> Result<Vec<Box<RawValue>>, Error> {
-    let mut table = Table { text, at: 0, line: 1, separator };
-    let Some((line, header)) = table.row()? else { return Ok(Vec::new()) };
+    let mut table = Table { text, at: 0, line: 1, row_line: 1, separator };
+    let Some(header) = table.row()? else { return Ok(Vec::new()) };
     let mut columns = BTreeMap::new();
     for (index, name) in header.iter().enumerate() {
         if let Some(first) = columns.insert(name, index + 1) {
             let name = name.clone().into_owned();
-            return Err(Error::SameColumn { line, name, first, second: index + 1 });
+            return Err(Error::SameColumn { line: table.row_line, name, first, second: index + 1 });
         }
     }
     let mut rows = Vec::new();
-    while let Some((line, fields)) = table.row()? {
+    while let Some(fields) = table.row()? {
         if fields.len() != header.len() {
             let (expected, found) = (header.len(), fields.len());
-            return Err(Error::Ragged { line, expected, found });
+            return Err(Error::Ragged { line: table.row_line, expected, found });
         }
         let row = Row { header: &header, fields: &fields };
         rows.push(to_raw_value(&row).map_err(Error::Unwritable)?);
@@ -47,6 +47,8 @@ struct Table<'t> {
     text: &'t str,
     at: usize,
     line: usize,
+    /// The first line of the last row.
+    row_line: usize,
     separator: char,
 }
 
@@ -70,13 +72,13 @@ impl<'t> Table<'t> {
         found
     }
 
-    /// Reads the next row that is not blank, with its first line.
-    fn row(&mut self) -> Result<Option<(usize, Vec<Cow<'t, str>>)>, Error> {
+    /// Reads the next row that is not blank.
+    fn row(&mut self) -> Result<Option<Vec<Cow<'t, str>>>, Error> {
         while self.take_end() {}
         if self.rest().is_empty() {
             return Ok(None);
         }
-        let line = self.line;
+        self.row_line = self.line;
         let mut fields = Vec::new();
         loop {
             fields.push(if self.take("\"") { self.quoted()? } else { self.plain() });
@@ -89,7 +91,7 @@ impl<'t> Table<'t> {
             let (line, column) = position(self.text.get(..self.at).unwrap_or_default());
             return Err(Error::AfterQuote { line, column });
         }
-        Ok(Some((line, fields)))
+        Ok(Some(fields))
     }
 
     /// Reads a field up to the separator or the end of the line.

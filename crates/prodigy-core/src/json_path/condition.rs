@@ -231,18 +231,16 @@ impl Cursor<'_> {
     /// Takes something as a pattern; one that is written out is checked now.
     fn pattern(&mut self, found: Found, whole: bool) -> Result<Pattern, Fault> {
         let range = found.range.clone();
-        match comparable(found)? {
-            Operand::Literal(Value::String(_)) if self.patterns == PATTERNS => {
-                Err(fault(range, format!("a path can have at most {PATTERNS} patterns")))
-            }
-            Operand::Literal(Value::String(text)) => {
-                self.patterns += 1;
-                compile(&text, whole)
-                    .map(Pattern::Written)
-                    .map_err(|reason| fault(range, format!("the pattern cannot be used: {reason}")))
-            }
-            operand => Ok(Pattern::Found { operand: Box::new(operand), whole }),
+        let operand = comparable(found)?;
+        let Operand::Literal(Value::String(text)) = &operand else {
+            return Ok(Pattern::Found { operand: Box::new(operand), whole });
+        };
+        if self.patterns == PATTERNS {
+            return Err(fault(range, format!("a path can have at most {PATTERNS} patterns")));
         }
+        self.patterns += 1;
+        let pattern = compile(text, whole).map(Pattern::Written);
+        pattern.map_err(|reason| fault(range, format!("the pattern cannot be used: {reason}")))
     }
 }
 
