@@ -117,7 +117,7 @@ fn a_filter_that_makes_no_sense_is_refused() {
     ----- stderr -----
     error: there is no event type `step_startet`
 
-    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, checkpoint_created
+    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
     [exit 2]
     ");
     assert_snapshot!(events(&["--since", "yesterday"]), @"
