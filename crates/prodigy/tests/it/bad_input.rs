@@ -301,7 +301,13 @@ fn a_home_that_cannot_hold_state_is_refused() {
         let closed = world.root().join("closed");
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
-        assert_snapshot!(with_home(&closed), @"");
+        assert_snapshot!(with_home(&closed), @"
+        ----- stderr -----
+        error: the home `$ROOT/closed` cannot be written: Permission denied (os error 13)
+
+        hint: set `PRODIGY_HOME` or pass `--home DIR` to use another one
+        [exit 1]
+        ");
     }
     assert_nothing_made(&world);
 }
