@@ -80,6 +80,29 @@ name_type! {
     RepoName
 }
 
+name_type! {
+    /// One item of a job: `item-001`, or what `item_key` says.
+    ItemId
+}
+
+impl ItemId {
+    /// Returns the id of the item at a position from 1.
+    ///
+    /// All ids of a job have the same width, so that names sort as the items do.
+    pub fn at(position: usize, total: usize) -> Self {
+        let width = total.to_string().len().max(3);
+        Self(format!("item-{position:0width$}"))
+    }
+
+    /// Returns the id of an item that has a key of its own.
+    ///
+    /// Different keys give different ids.
+    pub fn of_key(key: &str) -> Self {
+        // The branch of an item stands beside the branch `job` of its job.
+        Self(if key == "job" { hashed_name(key) } else { safe_name(key) })
+    }
+}
+
 /// Returns a name that is safe in a path for any text.
 ///
 /// Text that is already safe stays as it is; anything else becomes a slug with a
@@ -92,9 +115,11 @@ pub fn safe_name(text: &str) -> String {
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'))
         && text != "index";
-    if plain {
-        return text.to_owned();
-    }
+    if plain { text.to_owned() } else { hashed_name(text) }
+}
+
+/// Returns what can be kept of a text, and a hash of all of it.
+fn hashed_name(text: &str) -> String {
     let slug: String = text
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
@@ -128,12 +153,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn items_are_numbered_with_one_width_for_all() {
+        let ids = [(1, 1), (7, 999), (7, 1000), (12_345, 100_000)];
+        let ids: Vec<_> = ids.map(|(at, total)| ItemId::at(at, total).to_string()).into();
+        assert_eq!(ids, ["item-001", "item-007", "item-0007", "item-012345"]);
+    }
+
+    #[test]
+    fn the_key_of_an_item_becomes_a_safe_id() {
+        let ids: Vec<_> = ["ticket-7", "src/a.rs", "JOB", "job", "index", "..", ""]
+            .iter()
+            .map(|key| format!("{key:<8} {}", ItemId::of_key(key)))
+            .collect();
+        insta::assert_snapshot!(ids.join("\n"), @"
+        ticket-7 ticket-7
+        src/a.rs src-a-rs.bdfc5619650b795d1ffec5e8af3154a9
+        JOB      job.c7b278365543990288675aaa44411995
+        job      job.5e8c9902207afaeb7120430c585a445f
+        index    index.1bc04b5291c26a46d918139138b992d2
+        ..       x.5ec1f7e700f37c3d0b2981d04855fc34
+                 x.e3b0c44298fc1c149afbf4c8996fb924
+        ");
+    }
+
     proptest! {
         #[test]
         fn any_text_has_a_safe_name(text in ".*") {
             let name = safe_name(&text);
             prop_assert!(is_usable(&name), "{name}");
             prop_assert_ne!(name, "index");
+        }
+
+        #[test]
+        fn any_key_has_an_id_that_can_be_read_back(key in ".*") {
+            let id = ItemId::of_key(&key);
+            prop_assert_eq!(id.as_str().parse(), Ok(id.clone()));
+            prop_assert_ne!(id.as_str(), "job");
         }
     }
 }

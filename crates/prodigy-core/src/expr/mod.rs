@@ -25,7 +25,7 @@ mod ast;
 mod eval;
 mod lexer;
 mod operand;
-mod order;
+pub(crate) mod order;
 mod parser;
 mod sort;
 
@@ -39,7 +39,7 @@ use crate::{
 };
 
 use ast::Term;
-pub use sort::SortBy;
+pub use sort::{SortBy, SortKey};
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     diagnostic::Fault,
+    nearest::did_you_mean,
     vars::{Segment, VarPath},
-    workflow::grammar::did_you_mean,
 };
 
 /// The largest compiled pattern, in bytes.

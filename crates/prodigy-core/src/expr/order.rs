@@ -39,7 +39,7 @@ pub(super) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
 /// Texts go by the code points of their characters. Lists go by their first value that
 /// differs; mappings likewise, by keys in order. Unlike [`equal`], a text is never read as
 /// anything else: the order of three values must not depend on which two are looked at.
-pub(super) fn total(a: &Value, b: &Value) -> Ordering {
+pub(crate) fn total(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Number(a), Value::Number(b)) => numbers(a, b),
@@ -104,7 +104,7 @@ fn read<'v>(value: &'v Value, text: &str, like: &Value) -> Cow<'v, Value> {
 }
 
 /// Reads a number as JSON writes them, with every digit that a float can hold.
-pub(super) fn number(text: &str) -> Option<Number> {
+pub(crate) fn number(text: &str) -> Option<Number> {
     let number: Number = text.parse().ok()?;
     // The parser of JSON is fast, but the last digit of a float may be off.
     if number.is_f64() { Number::from_f64(text.parse().ok()?) } else { Some(number) }

@@ -2,8 +2,13 @@
 
 use std::cmp::Ordering;
 
+use serde_json::Value;
+
 use super::{Place, ast::Term, eval, lexer::Token, order, parser::Parser};
-use crate::{diagnostic::Fault, vars::Vars};
+use crate::{
+    diagnostic::Fault,
+    vars::{VarPath, Vars},
+};
 
 /// The keys that items are put in order by: `item.priority DESC NULLS LAST, item.path`.
 ///
@@ -14,7 +19,15 @@ use crate::{diagnostic::Fault, vars::Vars};
 pub struct SortBy {
     source: String,
     keys: Vec<Key>,
+    paths: Vec<VarPath>,
 }
+
+/// What one item is put in order by.
+///
+/// It is worked out once for each item, not for each comparison, and the item itself is
+/// not needed any more.
+#[derive(Clone, Debug)]
+pub struct SortKey(Vec<Value>);
 
 /// One key.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +51,8 @@ impl SortBy {
         if parser.token != Token::End {
             return Err(parser.expected("`ASC`, `DESC`, `NULLS` or `,`"));
         }
-        Ok(Self { source: source.to_owned(), keys })
+        let paths = parser.references.into_iter().map(|(path, _)| path).collect();
+        Ok(Self { source: source.to_owned(), keys, paths })
     }
 
     /// Returns the keys as written.
@@ -46,24 +60,37 @@ impl SortBy {
         &self.source
     }
 
+    /// Returns the variables that the keys read, in order.
+    pub fn references(&self) -> &[VarPath] {
+        &self.paths
+    }
+
+    /// Returns what an item is put in order by.
+    pub fn key(&self, vars: &Vars) -> SortKey {
+        SortKey(self.keys.iter().map(|key| eval::value(&key.term, vars).into_owned()).collect())
+    }
+
     /// Returns which of two items comes first; equal items keep their order in a stable sort.
-    pub fn compare(&self, a: &Vars, b: &Vars) -> Ordering {
-        let orders = self.keys.iter().map(|key| key.compare(a, b));
-        orders.fold(Ordering::Equal, Ordering::then)
+    pub fn compare(&self, a: &SortKey, b: &SortKey) -> Ordering {
+        let mut orders = self.keys.iter().zip(a.0.iter().zip(&b.0));
+        let differ = orders.find_map(|(key, (a, b))| {
+            let order = key.compare(a, b);
+            order.is_ne().then_some(order)
+        });
+        differ.unwrap_or(Ordering::Equal)
     }
 }
 
 impl Key {
-    fn compare(&self, a: &Vars, b: &Vars) -> Ordering {
-        let (a, b) = (eval::value(&self.term, a), eval::value(&self.term, b));
+    fn compare(&self, a: &Value, b: &Value) -> Ordering {
         match (a.is_null(), b.is_null()) {
             (true, true) => Ordering::Equal,
             (true, false) if self.nulls_first => Ordering::Less,
             (true, false) => Ordering::Greater,
             (false, true) if self.nulls_first => Ordering::Greater,
             (false, true) => Ordering::Less,
-            (false, false) if self.descending => order::total(&b, &a),
-            (false, false) => order::total(&a, &b),
+            (false, false) if self.descending => order::total(b, a),
+            (false, false) => order::total(a, b),
         }
     }
 }
@@ -86,7 +113,7 @@ fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::{super::tests::item_vars, *};
 
@@ -94,7 +121,7 @@ mod tests {
         let sort = SortBy::parse(keys).unwrap();
         assert_eq!(sort.source(), keys);
         let mut items: Vec<Vars> = items.iter().cloned().map(item_vars).collect();
-        items.sort_by(|a, b| sort.compare(a, b));
+        items.sort_by(|a, b| sort.compare(&sort.key(a), &sort.key(b)));
         let shown: Vec<String> =
             items.iter().map(|vars| vars.root("item").unwrap().to_string()).collect();
         shown.join(" ")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::nearest::nearest;
+use crate::nearest::nearest;
 use crate::vars::value_text;
 
 /// What is done to a value before it is inserted.

@@ -9,7 +9,6 @@
 
 mod encode;
 mod filter;
-mod nearest;
 mod reference;
 mod resolve;
 mod script;

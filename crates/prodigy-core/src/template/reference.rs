@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Names, filter::Filter, nearest::nearest};
+use super::{Names, filter::Filter};
+use crate::nearest::nearest;
 use crate::{
     diagnostic::Fault,
     vars::{Segment, VarPath},

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{RenderError, filter::Filled, nearest::nearest, reference::Reference};
+use super::{RenderError, filter::Filled, reference::Reference};
+use crate::nearest::nearest;
 use crate::vars::{Segment, VarPath, Vars, value_text};
 
 /// How many field names a message lists.

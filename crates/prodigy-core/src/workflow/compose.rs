@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{grammar::did_you_mean, merge::overlay, paths};
+use super::{merge::overlay, paths};
+use crate::nearest::did_you_mean;
 use crate::{
     diagnostic::{Diagnostic, Sources, Span},
     yaml::{self, Key, Node, Yaml},

@@ -9,6 +9,7 @@ use crate::{
     capture::{CaptureFormat, Stream},
     diagnostic::Span,
     expr::{Expr, SortBy},
+    json_path::JsonPath,
     policy::{Backoff, Retry},
     template::{Script, Text},
     workflow::AgentConfig,
@@ -344,7 +345,7 @@ pub struct SetupCapture {
     /// How the output is read.
     pub format: CaptureFormat,
     /// The part of a JSON output that is wanted.
-    pub json_path: Option<String>,
+    pub json_path: Option<JsonPath>,
     /// A regular expression whose first group (or whole match) is wanted.
     pub pattern: Option<String>,
     /// Used when there is nothing to capture.
@@ -357,7 +358,7 @@ pub struct Map {
     /// Where the items come from.
     pub input: MapInput,
     /// Which part of a JSON input holds the items (RFC 9535).
-    pub json_path: Option<String>,
+    pub json_path: Option<JsonPath>,
     /// The steps for each item.
     pub steps: Vec<Step>,
     /// How many items at once.
@@ -427,7 +428,7 @@ pub struct ResultConfig {
     /// A file the item leaves.
     pub file: Option<String>,
     /// The part of it that is wanted.
-    pub json_path: Option<String>,
+    pub json_path: Option<JsonPath>,
     /// What it must satisfy (JSON Schema).
     pub schema: Option<serde_json::Value>,
 }

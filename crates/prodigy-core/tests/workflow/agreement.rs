@@ -114,6 +114,7 @@ impl Sampler {
             Shape::Bool => json!(self.pick.is_multiple_of(2)),
             Shape::Text | Shape::Template | Shape::Script | Shape::Any => json!("text"),
             Shape::Expression => json!("true"),
+            Shape::JsonPath => json!("$.text"),
             Shape::Integer { min, .. } => json!(min),
             Shape::Number { min, .. } => json!(min),
             Shape::Duration => [json!("5s"), json!(5)][self.pick % 2].clone(),

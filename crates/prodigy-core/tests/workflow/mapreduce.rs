@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use prodigy_core::{
     expr::{Expr, SortBy},
+    json_path::JsonPath,
     workflow::{MapInput, MapReduce, WorktreeConfig},
 };
 
@@ -72,7 +73,7 @@ map:
     let MapInput::Guess(input) = &map.input else { panic!("{:?}", map.input) };
     let texts = [
         Some(input.source()),
-        map.json_path.as_deref(),
+        map.json_path.as_ref().map(JsonPath::source),
         map.filter.as_ref().map(Expr::source),
         map.sort_by.as_ref().map(SortBy::source),
         map.distinct.as_ref().map(Expr::source),
@@ -92,7 +93,7 @@ map:
     claude: do ${item.name} as ${item_id}, ${item_index} of ${item_tota…
     [Some("items.json"), Some("$.items[*]"), Some("score >= 5"), Some("item.priority DESC"), Some("item.id"), Some("item.id")]
     4 2 Some(7) Some(300s)
-    Shared ResultConfig { file: Some("out.json"), json_path: Some("$.a"), schema: Some(Object {"type": String("object")}) }
+    Shared ResultConfig { file: Some("out.json"), json_path: Some(JsonPath("$.a")), schema: Some(Object {"type": String("object")}) }
     Some(".worktreeinclude") [".env"] ["node_modules"]
     shell: npm ci
     "#);
@@ -182,7 +183,9 @@ setup:
             command_index: 1,
             format: Json,
             json_path: Some(
-                "$.a",
+                JsonPath(
+                    "$.a",
+                ),
             ),
             pattern: Some(
                 "(\\d+)",
@@ -195,6 +198,26 @@ setup:
         },
     ]
     "#);
+}
+
+#[test]
+fn a_path_that_cannot_be_read_has_its_place() {
+    insta::assert_snapshot!(errors(r#"
+mode: mapreduce
+setup: {commands: [{shell: a}], capture_outputs: {one: {command_index: 0, json_path: "$.a[b]"}}}
+map:
+  input: items.json
+  json_path: items[*]
+  agent_template: [{shell: a}]
+  result: {json_path: "$.a[?@.b = 1]"}
+"#), @"
+    main.yml:3:91: error: a name in brackets needs quotes
+        write `['b']`
+    main.yml:6:14: error: expected `$` at the start of the path, found `i`
+        write `$.items[*]`
+    main.yml:8:33: error: `=` compares nothing
+        write `==`
+    ");
 }
 
 #[test]

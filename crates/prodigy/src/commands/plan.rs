@@ -1,10 +1,12 @@
 //! `prodigy plan`.
 
+mod items;
+
 use std::path::PathBuf;
 
 use prodigy_core::{
     duration,
-    workflow::{Body, Step, StepAction, step_label},
+    workflow::{Body, MapReduce, Step, StepAction, step_label},
 };
 use serde_json::{Value, json};
 
@@ -55,15 +57,13 @@ pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<
 /// Shows what a request would do.
 pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Exit, CliError> {
     let workflow = &request.file.loaded.workflow;
-    let Body::Sequential { steps } = &workflow.body else {
-        return Err(CliError::new(Exit::Invalid, "this version plans sequential workflows only")
-            .with_hint("`prodigy validate` checks both kinds"));
-    };
     let head = request.repo.head().map_err(context::git_error)?;
-    let target = head.branch.clone().unwrap_or_else(|| "no branch (detached HEAD)".to_owned());
-    let rows: Vec<Value> = steps.iter().enumerate().map(|(n, step)| row(n, step)).collect();
+    let work = match &workflow.body {
+        Body::Sequential { steps } => Work::Steps(steps),
+        Body::MapReduce(parts) => Work::Items(parts, items::selected(&parts.map, request)?),
+    };
     if json {
-        let document = json!({
+        let mut document = json!({
             "schema_version": 1,
             "workflow": request.name,
             "name": workflow.name,
@@ -72,12 +72,15 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
             "rounds": request.rounds(),
             "inputs": request.inputs,
             "parameters": request.parameters,
-            "steps": rows,
             "cost_usd": Value::Null,
         });
+        if let Value::Object(fields) = &mut document {
+            fields.extend(work.fields());
+        }
         out.line(format_args!("{document:#}"))?;
         return Ok(Exit::Success);
     }
+    let target = head.branch.clone().unwrap_or_else(|| "no branch (detached HEAD)".to_owned());
     let short: String = head.commit.chars().take(10).collect();
     let name = workflow.name.as_deref().unwrap_or("unnamed");
     out.line(format_args!("workflow  {name} ({})", request.name))?;
@@ -88,15 +91,7 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
     for (name, value) in &request.parameters {
         out.line(format_args!("parameter {name} = {value}"))?;
     }
-    out.line("steps")?;
-    for (row, step) in rows.iter().zip(steps) {
-        let number = row.get("step").and_then(Value::as_u64).unwrap_or_default();
-        out.line(format_args!("  {number:>3}  {}", step_label(step)))?;
-        let notes = notes(step);
-        if !notes.is_empty() {
-            out.line(format_args!("       {}", notes.join(" · ")))?;
-        }
-    }
+    work.lines(out)?;
     let merge = match &workflow.merge {
         Some(phase) => format!("{} steps of the workflow", phase.steps.len()),
         None => "plain git, asks first (`-y` says yes)".to_owned(),
@@ -104,6 +99,74 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
     out.line(format_args!("merge     {merge}"))?;
     out.line("cost      unknown")?;
     Ok(Exit::Success)
+}
+
+/// What a workflow would do.
+enum Work<'a> {
+    /// Steps, one after the other.
+    Steps(&'a [Step]),
+    /// The same steps for many items.
+    Items(&'a MapReduce, items::Chosen),
+}
+
+impl Work<'_> {
+    /// Returns the part of the JSON document that differs between the kinds.
+    fn fields(&self) -> Vec<(String, Value)> {
+        match self {
+            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps))],
+            Self::Items(parts, chosen) => {
+                let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
+                let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
+                let map = json!({
+                    "steps": rows(&parts.map.steps),
+                    "max_parallel": parts.map.max_parallel,
+                    "items": chosen.json(),
+                });
+                let phases = [("setup", rows(setup)), ("map", map), ("reduce", rows(reduce))];
+                phases.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }
+        }
+    }
+
+    /// Shows the part for people that differs between the kinds.
+    fn lines(&self, out: &mut Output) -> Result<(), CliError> {
+        match self {
+            Self::Steps(steps) => list("steps", steps, out),
+            Self::Items(parts, chosen) => {
+                if let Some(setup) = &parts.setup {
+                    list("setup", &setup.phase.steps, out)?;
+                }
+                chosen.lines(&parts.map, out)?;
+                list(
+                    &format!("map       {} at once", parts.map.max_parallel),
+                    &parts.map.steps,
+                    out,
+                )?;
+                match &parts.reduce {
+                    Some(reduce) => list("reduce", &reduce.steps, out),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// Shows some steps.
+fn list(title: &str, steps: &[Step], out: &mut Output) -> Result<(), CliError> {
+    out.line(title)?;
+    for (number, step) in steps.iter().enumerate() {
+        out.line(format_args!("  {:>3}  {}", number + 1, step_label(step)))?;
+        let notes = notes(step);
+        if !notes.is_empty() {
+            out.line(format_args!("       {}", notes.join(" · ")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns some steps for the JSON document.
+fn rows(steps: &[Step]) -> Value {
+    steps.iter().enumerate().map(|(number, step)| row(number, step)).collect()
 }
 
 /// Returns a step for the JSON document.

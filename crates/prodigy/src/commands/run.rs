@@ -192,7 +192,7 @@ fn inputs(command: &RunArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
 }
 
 /// Returns the files of the repository that match a pattern, relative to its root.
-fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
+pub(super) fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
     let escaped = glob::Pattern::escape(&repo.root().to_string_lossy());
     let paths = glob::glob(&format!("{escaped}/{pattern}")).map_err(|error| {
         CliError::new(Exit::Usage, format!("`{pattern}` is not a pattern")).because(error)

@@ -803,3 +803,68 @@ steps:
     assert_eq!(json["schema_version"], 1);
     assert_eq!(json["steps"][1]["text"], "/fix ${out}");
 }
+
+#[test]
+fn a_plan_shows_the_items_of_a_mapreduce_workflow() {
+    let world = world(
+        r#"
+name: many
+mode: mapreduce
+setup: [{ shell: make items }]
+map:
+  input: items.json
+  json_path: "$.items[*]"
+  filter: "item.score >= 5"
+  sort_by: "item.score DESC"
+  max_parallel: 3
+  agent_template:
+    - claude: "/fix ${item.path}"
+    - shell: "test -e ${item.path}"
+reduce: [{ shell: "echo ${map.successful}" }]
+"#,
+    );
+    assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
+    workflow  many (workflow.yml)
+    start     main at [commit]
+    setup
+        1  shell: make items
+    items     known later: `items.json` is not there yet
+    map       3 at once
+        1  claude: /fix ${item.path}
+        2  shell: test -e ${item.path}
+    reduce
+        1  shell: echo ${map.successful}
+    merge     plain git, asks first (`-y` says yes)
+    cost      unknown
+    ");
+    let items = r#"{"items": [{"path": "a", "score": 4}, {"path": "b", "score": 5}, {"path": "c", "score": 9}]}"#;
+    world.write("items.json", items);
+    assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @r#"
+    workflow  many (workflow.yml)
+    start     main at [commit]
+    setup
+        1  shell: make items
+    items     2
+      item-001  {"path":"c","score":9}
+           claude: /fix c
+      item-002  {"path":"b","score":5}
+           claude: /fix b
+    map       3 at once
+        1  claude: /fix ${item.path}
+        2  shell: test -e ${item.path}
+    reduce
+        1  shell: echo ${map.successful}
+    merge     plain git, asks first (`-y` says yes)
+    cost      unknown
+    "#);
+    let seen = world.prodigy(&["plan", "workflow.yml", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(json["map"]["items"]["count"], 2);
+    assert_eq!(json["map"]["items"]["items"][0]["data"]["path"], "c");
+    world.write("items.json", "{");
+    assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
+    ----- stderr -----
+    error: the items cannot be had from `items.json`: line 1, column 1: EOF while parsing an object
+    [exit 9]
+    ");
+}

@@ -40,7 +40,6 @@ echo '* filter=evil merge=evil' > "$g/info/attributes"
 echo {root}/objects > "$g/objects/info/alternates"
 git config extensions.worktreeConfig true
 git config --worktree core.sshCommand {root}/evil
-rm -f {root}/proof
 "#
         ),
     )

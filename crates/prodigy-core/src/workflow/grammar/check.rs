@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     diagnostic::{Diagnostic, Span},
+    nearest::did_you_mean,
     yaml::{Key, Node, Yaml},
 };
 
@@ -170,6 +171,7 @@ impl Checker<'_> {
             | Shape::Template
             | Shape::Script
             | Shape::Expression
+            | Shape::JsonPath
             | Shape::Integer { .. }
             | Shape::Number { .. }
             | Shape::Duration
@@ -244,7 +246,7 @@ impl Checker<'_> {
             found(tag)
         );
         let mut diagnostic = Diagnostic::error(place.span(tag), message);
-        diagnostic.help = tag.as_str().and_then(|tag| suggest::did_you_mean(tag, words()));
+        diagnostic.help = tag.as_str().and_then(|tag| did_you_mean(tag, words()));
         self.report(diagnostic);
     }
 

@@ -112,7 +112,7 @@ pub static CAPTURE_OUTPUT: RecordShape = RecordShape {
         )
         .require(),
         KeyShape::new("format", Shape::Word(FORMATS), "How the output is read.").or("`string`"),
-        KeyShape::new("json_path", Shape::Text, "The part of a JSON output that is wanted."),
+        KeyShape::new("json_path", Shape::JsonPath, "The part of a JSON output that is wanted."),
         KeyShape::new(
             "pattern",
             Shape::Text,
@@ -158,7 +158,7 @@ pub static MAP: RecordShape = RecordShape {
         .require(),
         KeyShape::new(
             "json_path",
-            Shape::Text,
+            Shape::JsonPath,
             "Which part of a JSON input holds the items (RFC 9535).",
         ),
         KeyShape::new(
@@ -283,7 +283,7 @@ pub static RESULT: RecordShape = RecordShape {
     doc: "What counts as an item's result.",
     groups: &[&[
         KeyShape::new("file", Shape::Text, "A file that the item leaves."),
-        KeyShape::new("json_path", Shape::Text, "The part of it that is wanted."),
+        KeyShape::new("json_path", Shape::JsonPath, "The part of it that is wanted."),
         KeyShape::new("schema", Shape::Any, "A JSON Schema that it must satisfy."),
     ]],
     choice: Some(Choice {

@@ -2,9 +2,9 @@
 
 use super::{
     shape::{KeyNames, Shape},
-    suggest,
     words::{is_bool, looks_like_a_number, shortened},
 };
+use crate::nearest::did_you_mean;
 use crate::yaml::{Node, Yaml};
 
 /// The three forms that any value has.
@@ -37,6 +37,7 @@ pub(super) fn class(shape: &Shape) -> Option<Class> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -51,7 +52,9 @@ pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
     match shape {
         Shape::Bool => node.as_bool().is_some(),
         Shape::Text | Shape::Template => text.is_some(),
-        Shape::Script | Shape::Expression => text.is_some_and(|text| !text.trim().is_empty()),
+        Shape::Script | Shape::Expression | Shape::JsonPath => {
+            text.is_some_and(|text| !text.trim().is_empty())
+        }
         Shape::Integer { min, max } => {
             node.as_i64().is_some_and(|number| (*min..=*max).contains(&number))
         }
@@ -88,7 +91,7 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
     }
     match shape {
         Shape::Word(words) | Shape::WordOr { words, .. } => {
-            suggest::did_you_mean(&text.to_lowercase(), words.iter().copied())
+            did_you_mean(&text, words.iter().copied())
         }
         Shape::OneOf(shapes) => shapes.iter().find_map(|shape| help_for(shape, node)),
         Shape::Integer { .. } | Shape::Number { .. } if node.as_str().is_some() => {
@@ -104,6 +107,7 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

@@ -28,5 +28,4 @@ pub use schema::json_schema;
 pub use settings::{AGENT, PARAMETER, SECRET, TEMPLATE};
 pub use shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape};
 pub use step::{AGENT_CALL, CAPTURE, FOREACH, HANDLER_STEP, STEP, WRITE_FILE};
-pub use suggest::did_you_mean;
 pub use unsupported::UNSUPPORTED;

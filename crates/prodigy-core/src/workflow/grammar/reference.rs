@@ -96,6 +96,7 @@ fn shape(value: &Shape) -> String {
         Shape::Bool
         | Shape::Text
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -118,6 +119,7 @@ fn collect(shape: &Shape, waiting: &mut VecDeque<&'static RecordShape>) {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

@@ -123,6 +123,7 @@ fn value(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
         Shape::Script | Shape::Expression => {
             json!({"type": ["string", "number", "boolean"], "minLength": 1})
         }
+        Shape::JsonPath => json!({"type": "string", "pattern": "^\\$"}),
         Shape::Integer { min, max: LARGEST | i64::MAX } => {
             json!({"type": "integer", "minimum": min})
         }

@@ -18,6 +18,8 @@ pub enum Shape {
     Script,
     /// An expression.
     Expression,
+    /// A path into JSON (RFC 9535).
+    JsonPath,
     /// A whole number within bounds, both included.
     Integer {
         /// The smallest.

@@ -13,6 +13,7 @@ pub(super) fn expected(shape: &Shape) -> String {
         Shape::Text | Shape::Template => "text".to_owned(),
         Shape::Script => "a command".to_owned(),
         Shape::Expression => "an expression".to_owned(),
+        Shape::JsonPath => "a path such as `$.items[*]`".to_owned(),
         Shape::Integer { min, max } => match (*min, *max) {
             (min, LARGEST | i64::MAX) => format!("a whole number from {min}"),
             (min, max) => format!("a whole number from {min} to {max}"),

@@ -5,10 +5,8 @@ use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
-    workflow::{
-        BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve, Step,
-        grammar::did_you_mean,
-    },
+    nearest::did_you_mean,
+    workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve, Step},
     yaml::Node,
 };
 

@@ -6,6 +6,7 @@ use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
     expr::Place,
+    items::Selection,
     template::{Dialect, Sink},
     workflow::{Isolation, Map, MapInput, ResultConfig, Step, WorktreeConfig},
     yaml::Node,
@@ -62,7 +63,7 @@ impl Lower<'_> {
             distinct,
             item_key,
             sort_by: fields.take("sort_by").and_then(|node| self.sort_by(node)),
-            json_path: fields.take("json_path").and_then(|node| self.filled(node)),
+            json_path: fields.take("json_path").and_then(|node| self.json_path(node)),
             offset: fields.take("offset").and_then(|node| self.whole(node)).unwrap_or_default(),
             max_items: fields.take("max_items").and_then(|node| self.whole(node)),
         }
@@ -137,20 +138,9 @@ impl Lower<'_> {
     fn result(&mut self, node: &Node) -> Option<ResultConfig> {
         let mut fields = self.fields(node)?;
         let file = fields.take("file").and_then(|node| self.filled(node));
-        let json_path = fields.take("json_path").and_then(|node| self.filled(node));
+        let json_path = fields.take("json_path").and_then(|node| self.json_path(node));
         let schema = fields.take("schema").map(Node::to_json);
         self.finish(fields);
         Some(ResultConfig { file, json_path, schema })
     }
-}
-
-/// Which items, and in which order.
-struct Selection {
-    json_path: Option<String>,
-    filter: Option<crate::expr::Expr>,
-    sort_by: Option<crate::expr::SortBy>,
-    distinct: Option<crate::expr::Expr>,
-    offset: usize,
-    max_items: Option<usize>,
-    item_key: Option<crate::expr::Expr>,
 }

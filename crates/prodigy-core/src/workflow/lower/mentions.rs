@@ -6,9 +6,9 @@ use super::context::Lower;
 use crate::{
     diagnostic::Fault,
     expr::Expr,
+    nearest::did_you_mean,
     template::Reference,
     vars::{Segment, VarPath},
-    workflow::grammar::did_you_mean,
     yaml::Node,
 };
 

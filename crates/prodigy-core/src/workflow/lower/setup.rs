@@ -61,7 +61,7 @@ impl Lower<'_> {
         let index = self.required(&mut fields, "command_index");
         let index = index.and_then(|node| self.index(node, count));
         let format = fields.take("format").and_then(|node| self.word(node, FORMATS));
-        let json_path = fields.take("json_path").and_then(|node| self.filled(node));
+        let json_path = fields.take("json_path").and_then(|node| self.json_path(node));
         let pattern = fields.take("pattern").and_then(|node| self.pattern(node));
         let default = fields.take("default").map(Node::to_json);
         self.finish(fields);

@@ -3,6 +3,7 @@
 use super::{context::Lower, scope::Scope};
 use crate::{
     expr::{Expr, Place, SortBy},
+    json_path::JsonPath,
     template::{Dialect, Script, Sink, Text},
     yaml::Node,
 };
@@ -67,6 +68,18 @@ impl Lower<'_> {
         let source = self.filled(node)?;
         match SortBy::parse(&source) {
             Ok(keys) => Some(keys),
+            Err(fault) => {
+                self.faults(node, [fault]);
+                None
+            }
+        }
+    }
+
+    /// Reads a path into JSON.
+    pub(super) fn json_path(&mut self, node: &Node) -> Option<JsonPath> {
+        let source = self.filled(node)?;
+        match JsonPath::parse(&source) {
+            Ok(path) => Some(path),
             Err(fault) => {
                 self.faults(node, [fault]);
                 None

@@ -1,0 +1,89 @@
+//! The items of a MapReduce workflow: reading them, choosing them, naming them.
+//!
+//! An item stays the text that it was in the input until it is chosen. What expressions ask for is
+//! read out of that text; the rest is checked and passed over, so that a hundred
+//! thousand items cost little more than their own text.
+
+mod csv;
+mod error;
+mod project;
+mod read;
+mod select;
+
+use std::{borrow::Cow, path::Path};
+
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+
+pub use error::Error;
+pub use read::read;
+pub use select::{Item, Selection, select};
+
+/// How an input is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputKind {
+    /// One JSON document.
+    Json,
+    /// One JSON value per line.
+    JsonLines,
+    /// Fields with commas between them; the first row has their names.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// One text per line.
+    Lines,
+    /// What a command printed: JSON documents if it looks like that, else lines.
+    Output,
+}
+
+impl InputKind {
+    /// Returns how a file is written, by its name.
+    pub fn of_path(path: &Path) -> Self {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("json") => Self::Json,
+            Some("jsonl" | "ndjson") => Self::JsonLines,
+            Some("csv") => Self::Csv,
+            Some("tsv") => Self::Tsv,
+            _ => Self::Lines,
+        }
+    }
+}
+
+/// What an input holds, before anything is chosen from it.
+#[derive(Debug)]
+pub struct Items<'a> {
+    form: Form,
+    values: Vec<Cow<'a, RawValue>>,
+}
+
+/// What the values of an input are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Documents: the items are inside.
+    Documents,
+    /// JSON values that are items, unless a path leads into them.
+    Records,
+    /// Items, and no JSON that a path could lead into.
+    Plain,
+}
+
+impl Items<'_> {
+    /// Takes a list that stands in the workflow. A path sees it as one document.
+    pub fn of_values(values: Vec<Value>) -> Result<Self, Error> {
+        let document = to_raw_value(&Value::Array(values)).map_err(Error::Unwritable)?;
+        Ok(Self { form: Form::Documents, values: vec![Cow::Owned(document)] })
+    }
+
+    /// Takes texts, such as the names of files.
+    pub fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Error> {
+        let values = texts.into_iter().map(|text| to_raw_value(text.as_ref()).map(Cow::Owned));
+        let values = values.collect::<Result<_, _>>().map_err(Error::Unwritable)?;
+        Ok(Self { form: Form::Plain, values })
+    }
+}
+
+#[cfg(test)]
+mod tests;

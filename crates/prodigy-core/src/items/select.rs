@@ -1,0 +1,243 @@
+//! Which items there are, in which order, and what they are called.
+
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    collections::{BTreeSet, HashMap},
+};
+
+use serde_json::{Value, value::RawValue};
+
+use super::{Error, Form, Items, project::Wanted};
+use crate::{
+    expr::{Expr, SortBy, SortKey, order},
+    ids::ItemId,
+    json_path::JsonPath,
+    vars::{VarPath, value_text},
+    workflow::Map,
+};
+
+/// Which items are wanted. What is done first stands first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Where in a JSON input the items are.
+    pub json_path: Option<JsonPath>,
+    /// Which of them.
+    pub filter: Option<Expr>,
+    /// In which order.
+    pub sort_by: Option<SortBy>,
+    /// Only the first for each value of this.
+    pub distinct: Option<Expr>,
+    /// How many to pass over.
+    pub offset: usize,
+    /// How many at most.
+    pub max_items: Option<usize>,
+    /// What names an item; without it, its position does.
+    pub item_key: Option<Expr>,
+}
+
+impl From<&Map> for Selection {
+    fn from(map: &Map) -> Self {
+        Self {
+            json_path: map.json_path.clone(),
+            filter: map.filter.clone(),
+            sort_by: map.sort_by.clone(),
+            distinct: map.distinct.clone(),
+            offset: map.offset,
+            max_items: map.max_items,
+            item_key: map.item_key.clone(),
+        }
+    }
+}
+
+/// One item of a job.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its name.
+    pub id: ItemId,
+    /// Its position in the selection, from 1.
+    pub index: usize,
+    /// The item itself, on one line.
+    pub data: Box<RawValue>,
+}
+
+/// An item that may be chosen.
+struct Candidate<'a> {
+    /// Its position in the input, from 1.
+    position: usize,
+    data: Cow<'a, RawValue>,
+    sort_key: Option<SortKey>,
+    identity: Option<Identity>,
+}
+
+/// Chooses items: extract, filter, sort, make distinct, pass over some, take some, name them.
+///
+/// `null` is a value like any other for `distinct`, as for the rest of the language.
+pub fn select(input: Items<'_>, selection: &Selection) -> Result<Vec<Item>, Error> {
+    let values = extract(input, selection.json_path.as_ref())?;
+    let mut candidates = filter(values, selection)?;
+    if let Some(sort_by) = &selection.sort_by {
+        // Every candidate has a key now; the sort is stable.
+        candidates.sort_by(|a, b| match (&a.sort_key, &b.sort_key) {
+            (Some(a), Some(b)) => sort_by.compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        });
+    }
+    if selection.distinct.is_some() {
+        let mut seen = BTreeSet::new();
+        candidates.retain_mut(|candidate| seen.insert(candidate.identity.take()));
+    }
+    let most = selection.max_items.unwrap_or(usize::MAX);
+    let chosen: Vec<_> = candidates.into_iter().skip(selection.offset).take(most).collect();
+    name(chosen, selection.item_key.as_ref())
+}
+
+/// Finds the items in an input.
+///
+/// Without a path, a document that is a list holds its items, and any other is one. A path that can
+/// lead to one part only is the same from there on; else each part is an item.
+fn extract<'a>(input: Items<'a>, path: Option<&JsonPath>) -> Result<Vec<Cow<'a, RawValue>>, Error> {
+    let root = JsonPath::root();
+    let path = match (input.form, path) {
+        (Form::Plain, Some(_)) => return Err(Error::PathWithoutJson),
+        (Form::Plain | Form::Records, None) => return Ok(input.values),
+        (Form::Documents, None) => &root,
+        (Form::Documents | Form::Records, Some(path)) => path,
+    };
+    let mut items = Vec::new();
+    for document in &input.values {
+        match document {
+            Cow::Borrowed(document) => {
+                items.extend(path.items(document)?.into_iter().map(Cow::Borrowed));
+            }
+            Cow::Owned(document) => {
+                let parts = path.items(document)?.into_iter();
+                items.extend(parts.map(|part| Cow::Owned(part.to_owned())));
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// Keeps the items that pass the filter, with what they will be sorted and told apart by.
+fn filter<'a>(
+    values: Vec<Cow<'a, RawValue>>,
+    selection: &Selection,
+) -> Result<Vec<Candidate<'a>>, Error> {
+    let Selection { filter, sort_by, distinct, .. } = selection;
+    let expressions = filter.iter().chain(distinct);
+    let mut paths: Vec<VarPath> =
+        expressions.flat_map(Expr::references).map(|(path, _)| path).collect();
+    paths.extend(sort_by.iter().flat_map(SortBy::references).cloned());
+    let wanted = Wanted::of(&paths);
+    let mut candidates = Vec::new();
+    for (index, data) in values.into_iter().enumerate() {
+        let position = index + 1;
+        let vars = wanted.vars(data.get());
+        let vars = vars.map_err(|source| Error::BadItem { position, source })?;
+        if filter.as_ref().is_none_or(|filter| filter.test(&vars)) {
+            let sort_key = sort_by.as_ref().map(|keys| keys.key(&vars));
+            let identity = distinct.as_ref().map(|distinct| Identity(distinct.value(&vars)));
+            candidates.push(Candidate { position, data, sort_key, identity });
+        }
+    }
+    Ok(candidates)
+}
+
+/// Gives the chosen items their names.
+fn name(chosen: Vec<Candidate<'_>>, item_key: Option<&Expr>) -> Result<Vec<Item>, Error> {
+    let total = chosen.len();
+    let mut items = Vec::with_capacity(total);
+    let mut keys = Keys::new(item_key);
+    for (index, candidate) in chosen.into_iter().enumerate() {
+        let id = match &mut keys {
+            Some(keys) => keys.id(&candidate)?,
+            None => ItemId::at(index + 1, total),
+        };
+        items.push(Item { id, index: index + 1, data: on_one_line(candidate.data)? });
+    }
+    Ok(items)
+}
+
+/// The keys of the items so far.
+struct Keys<'e> {
+    expression: &'e Expr,
+    wanted: Wanted,
+    positions: HashMap<String, usize>,
+}
+
+impl<'e> Keys<'e> {
+    fn new(expression: Option<&'e Expr>) -> Option<Self> {
+        let expression = expression?;
+        let references = expression.references();
+        let wanted = Wanted::of(references.iter().map(|(path, _)| path));
+        Some(Self { expression, wanted, positions: HashMap::new() })
+    }
+
+    fn id(&mut self, candidate: &Candidate<'_>) -> Result<ItemId, Error> {
+        let position = candidate.position;
+        let vars = self.wanted.vars(candidate.data.get());
+        let vars = vars.map_err(|source| Error::BadItem { position, source })?;
+        let key = value_text(&self.expression.value(&vars));
+        if key.is_empty() {
+            let item_key = self.expression.source().to_owned();
+            return Err(Error::NoKey { position, item_key });
+        }
+        let id = ItemId::of_key(&key);
+        match self.positions.insert(key.clone(), position) {
+            None => Ok(id),
+            Some(other) => {
+                let (first, second) = (other.min(position), other.max(position));
+                Err(Error::SameKey { key, first, second })
+            }
+        }
+    }
+}
+
+/// Leaves out the blanks between the tokens of an item.
+///
+/// Items are stored one to a line, and a line break in the input must not cut one in two.
+fn on_one_line(item: Cow<'_, RawValue>) -> Result<Box<RawValue>, Error> {
+    let text = item.get();
+    let mut compact = String::with_capacity(text.len());
+    let mut rest = text;
+    let (mut quoted, mut escaped) = (false, false);
+    while let Some(at) = rest.find(|c: char| {
+        let blank = !quoted && matches!(c, ' ' | '\t' | '\n' | '\r');
+        quoted = if c == '"' && !escaped { !quoted } else { quoted };
+        escaped = c == '\\' && !escaped;
+        blank
+    }) {
+        let (before, after) = rest.split_at(at);
+        compact.push_str(before);
+        rest = after.get(1..).unwrap_or_default();
+    }
+    if rest.len() == text.len() {
+        return Ok(item.into_owned());
+    }
+    compact.push_str(rest);
+    RawValue::from_string(compact).map_err(Error::Unwritable)
+}
+
+/// A value by which items are told apart: `5` and `5.0` are the same, `5` and `'5'` are not.
+struct Identity(Value);
+
+impl Ord for Identity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order::total(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Identity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Identity {}

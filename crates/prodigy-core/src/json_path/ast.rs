@@ -1,0 +1,103 @@
+//! Paths as trees.
+
+use serde_json::Value;
+
+use super::pattern::Pattern;
+
+/// One step of a path; the standard calls it a segment.
+#[derive(Clone)]
+pub(super) struct Hop {
+    /// `..`: from everything below as well.
+    pub(super) deep: bool,
+    /// What is taken, one after the other.
+    pub(super) selectors: Vec<Selector>,
+}
+
+/// What a step takes.
+#[derive(Clone)]
+pub(super) enum Selector {
+    /// `'name'`
+    Name(String),
+    /// `*`
+    Any,
+    /// `-1`
+    Index(i64),
+    /// `1:5:2`
+    Slice(Option<i64>, Option<i64>, i64),
+    /// `?@.score > 5`
+    Filter(Condition),
+}
+
+/// A path inside a filter.
+#[derive(Clone)]
+pub(super) struct Query {
+    pub(super) origin: Origin,
+    pub(super) hops: Vec<Hop>,
+}
+
+/// Where a path inside a filter starts.
+#[derive(Clone, Copy)]
+pub(super) enum Origin {
+    /// `@`: the part that is tested.
+    Tested,
+    /// `$`: the document. What the path leads to is the same for every part that is tested, so it
+    /// has a number under which it is kept.
+    Root(usize),
+}
+
+/// Returns whether steps lead to one part at most, in any document.
+pub(super) fn is_singular(hops: &[Hop]) -> bool {
+    hops.iter().all(|hop| {
+        let one = matches!(hop.selectors.as_slice(), [Selector::Name(_) | Selector::Index(_)]);
+        one && !hop.deep
+    })
+}
+
+/// A test.
+#[derive(Clone)]
+pub(super) enum Condition {
+    /// `a || b || c`
+    Any(Vec<Self>),
+    /// `a && b && c`
+    All(Vec<Self>),
+    /// `!a`
+    Not(Box<Self>),
+    /// `a < b`
+    Compare(Relation, Operand, Operand),
+    /// A path on its own: whether it leads anywhere.
+    Exists(Query),
+    /// `match(a, 'pattern')`
+    Matches(Operand, Pattern),
+}
+
+/// What a comparison asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+/// One value, or nothing.
+#[derive(Clone)]
+pub(super) enum Operand {
+    /// A value as written.
+    Literal(Value),
+    /// What a singular path leads to.
+    Part(Query),
+    /// `length(a)`
+    Length(Box<Self>),
+    /// `count(@.*)`
+    Count(Query),
+    /// `value(@..a)`
+    Only(Query),
+}

@@ -1,0 +1,152 @@
+//! Following a path through a document.
+
+use std::cell::{OnceCell, RefCell};
+
+use regex::Regex;
+use serde_json::value::RawValue;
+
+use super::{
+    DEEPEST, Error,
+    ast::{Hop, Origin, Query, Selector},
+    raw,
+};
+
+/// A path on its way through one document.
+pub(super) struct Search<'a> {
+    root: &'a RawValue,
+    /// What the queries in filters that start at the root lead to, once it is known.
+    known: Vec<OnceCell<Vec<&'a RawValue>>>,
+    /// The pattern from the document that was used last; mostly it is the same for every test.
+    pub(super) pattern: RefCell<Option<(String, bool, Option<Regex>)>>,
+}
+
+impl<'a> Search<'a> {
+    /// Starts a search.
+    pub(super) fn new(root: &'a RawValue, root_queries: usize) -> Self {
+        let known = std::iter::repeat_with(OnceCell::new).take(root_queries).collect();
+        Self { root, known, pattern: RefCell::new(None) }
+    }
+
+    /// Returns where steps lead from one part.
+    pub(super) fn follow(
+        &self,
+        hops: &[Hop],
+        start: &'a RawValue,
+    ) -> Result<Vec<&'a RawValue>, Error> {
+        let mut parts = vec![start];
+        for hop in hops {
+            let mut next = Vec::new();
+            for part in parts {
+                if hop.deep {
+                    self.descend(&hop.selectors, part, 0, &mut next)?;
+                } else {
+                    self.take(&hop.selectors, part, &mut next)?;
+                }
+            }
+            parts = next;
+        }
+        Ok(parts)
+    }
+
+    /// Returns where a query in a filter leads.
+    pub(super) fn query(
+        &self,
+        query: &Query,
+        tested: &'a RawValue,
+    ) -> Result<Vec<&'a RawValue>, Error> {
+        match query.origin {
+            Origin::Tested => self.follow(&query.hops, tested),
+            Origin::Root(number) => {
+                let known = self.known.get(number);
+                if let Some(parts) = known.and_then(OnceCell::get) {
+                    return Ok(parts.clone());
+                }
+                let parts = self.follow(&query.hops, self.root)?;
+                Ok(known.map_or_else(Vec::new, |cell| cell.get_or_init(|| parts).clone()))
+            }
+        }
+    }
+
+    /// Takes from a part and from everything below it; a part comes before what is in it.
+    fn descend(
+        &self,
+        selectors: &[Selector],
+        part: &'a RawValue,
+        depth: usize,
+        found: &mut Vec<&'a RawValue>,
+    ) -> Result<(), Error> {
+        if depth == DEEPEST {
+            return Err(Error::TooDeep);
+        }
+        self.take(selectors, part, found)?;
+        let children = raw::children(part)?;
+        children.into_iter().try_for_each(|child| self.descend(selectors, child, depth + 1, found))
+    }
+
+    /// Takes from one part.
+    fn take(
+        &self,
+        selectors: &[Selector],
+        part: &'a RawValue,
+        found: &mut Vec<&'a RawValue>,
+    ) -> Result<(), Error> {
+        for selector in selectors {
+            match selector {
+                Selector::Name(name) => found.extend(raw::member(part, name)?),
+                Selector::Any => found.extend(raw::children(part)?),
+                Selector::Index(index) if raw::is_list(part) => {
+                    let values = raw::children(part)?;
+                    let index = from_start(*index, values.len());
+                    found.extend(usize::try_from(index).ok().and_then(|at| values.get(at)));
+                }
+                Selector::Slice(start, end, step) if raw::is_list(part) => {
+                    let values = raw::children(part)?;
+                    let indexes = slice(*start, *end, *step, values.len());
+                    found.extend(indexes.filter_map(|at| values.get(at)));
+                }
+                Selector::Index(_) | Selector::Slice(..) => {}
+                Selector::Filter(condition) => {
+                    for child in raw::children(part)? {
+                        if self.holds(condition, child)? {
+                            found.push(child);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Counts a negative index from the end.
+fn from_start(index: i64, length: usize) -> i64 {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    if index < 0 { length.saturating_add(index) } else { index }
+}
+
+/// Returns the indexes of a slice, in the order of its step.
+fn slice(
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    length: usize,
+) -> Box<dyn Iterator<Item = usize>> {
+    let last = i64::try_from(length).unwrap_or(i64::MAX);
+    let bound = |index: Option<i64>, missing: i64, low: i64, high: i64| {
+        index.map_or(missing, |index| from_start(index, length)).clamp(low, high)
+    };
+    let width = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+    let index = |at: i64| usize::try_from(at).ok();
+    match step {
+        0 => Box::new(std::iter::empty()),
+        1.. => {
+            let (low, high) = (bound(start, 0, 0, last), bound(end, last, 0, last));
+            Box::new((low..high).step_by(width).filter_map(index))
+        }
+        ..0 => {
+            let high = bound(start, last - 1, -1, last - 1);
+            let low = bound(end, -1, -1, last - 1);
+            Box::new((low + 1..=high).rev().step_by(width).filter_map(index))
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! From the text of a path to its steps.
+
+use super::{
+    ast::{Hop, Origin, Query, Selector},
+    cursor::{Cursor, fault},
+};
+use crate::diagnostic::Fault;
+
+/// The longest path, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// Reads a path that is all of the text, and counts its queries that start at the root.
+pub(super) fn path(text: &str) -> Result<(Vec<Hop>, usize), Fault> {
+    if text.len() > LONGEST {
+        return Err(fault(0..text.len(), "the path is longer than 64 KiB"));
+    }
+    let mut cursor = Cursor::new(text);
+    if !cursor.take("$") {
+        let mut fault = cursor.expected("`$` at the start of the path");
+        let dot = if text.starts_with(['.', '[']) { "" } else { "." };
+        if is_likely(text) {
+            fault.help = Some(format!("write `${dot}{text}`"));
+        }
+        return Err(fault);
+    }
+    let hops = cursor.hops()?;
+    if cursor.peek().is_some() {
+        return Err(after_hops(&cursor, text));
+    }
+    Ok((hops, cursor.root_queries))
+}
+
+/// Returns whether a text is likely to be a path with a `$` in front.
+fn is_likely(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '.' | '[' | '_'))
+}
+
+/// Says what is wrong after the last step that could be read.
+fn after_hops(cursor: &Cursor<'_>, text: &str) -> Fault {
+    let mut fault = cursor.expected("`.`, `[` or the end");
+    let read = text.get(..cursor.at).unwrap_or_default();
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if cursor.peek() == Some('-')
+        && let Some((_, name)) = read.rsplit_once('.')
+        && name.chars().all(word)
+    {
+        let rest: String = cursor.rest().chars().take_while(|c| word(*c)).collect();
+        fault.help = Some(format!("write `['{name}{rest}']` for a name with other characters"));
+    }
+    fault
+}
+
+impl Cursor<'_> {
+    /// Reads a query in a filter, if one is next.
+    pub(super) fn query(&mut self) -> Result<Option<Query>, Fault> {
+        let origin = if self.take("@") {
+            Origin::Tested
+        } else if self.take("$") {
+            self.root_queries += 1;
+            Origin::Root(self.root_queries - 1)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Query { origin, hops: self.hops()? }))
+    }
+
+    /// Reads steps up to something that is none.
+    fn hops(&mut self) -> Result<Vec<Hop>, Fault> {
+        let mut hops = Vec::new();
+        loop {
+            let start = self.at;
+            self.blank();
+            let deep = self.take("..");
+            let selectors = if self.peek() == Some('[') {
+                self.nested(Self::brackets)?
+            } else if deep || self.take(".") {
+                vec![if self.take("*") { Selector::Any } else { Selector::Name(self.name()?) }]
+            } else {
+                self.at = start;
+                return Ok(hops);
+            };
+            hops.push(Hop { deep, selectors });
+        }
+    }
+
+    fn brackets(&mut self) -> Result<Vec<Selector>, Fault> {
+        let mut selectors = Vec::new();
+        self.need("[", "`[`")?;
+        loop {
+            self.blank();
+            selectors.push(self.selector()?);
+            self.blank();
+            if self.take("]") {
+                return Ok(selectors);
+            }
+            self.need(",", "`,` or `]`")?;
+        }
+    }
+
+    fn selector(&mut self) -> Result<Selector, Fault> {
+        match self.peek() {
+            Some('\'' | '"') => self.quoted().map(Selector::Name),
+            Some('*') => {
+                self.next();
+                Ok(Selector::Any)
+            }
+            Some('?') => {
+                self.next();
+                self.blank();
+                self.condition().map(Selector::Filter)
+            }
+            Some('0'..='9' | '-' | ':') => self.index_or_slice(),
+            Some(c) if c.is_ascii_alphabetic() => {
+                let start = self.at;
+                let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+                let mut fault = fault(start..self.at, "a name in brackets needs quotes");
+                fault.help = Some(format!("write `['{name}']`"));
+                Err(fault)
+            }
+            _ => Err(self.expected("a name in quotes, a number, a slice, `*` or `?`")),
+        }
+    }
+
+    fn index_or_slice(&mut self) -> Result<Selector, Fault> {
+        let start = self.whole()?;
+        self.blank();
+        if let Some(index) = start
+            && self.peek() != Some(':')
+        {
+            return Ok(Selector::Index(index));
+        }
+        self.need(":", "`:`")?;
+        self.blank();
+        let end = self.whole()?;
+        self.blank();
+        let step = if self.take(":") {
+            self.blank();
+            self.whole()?
+        } else {
+            None
+        };
+        Ok(Selector::Slice(start, end, step.unwrap_or(1)))
+    }
+}

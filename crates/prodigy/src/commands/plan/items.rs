@@ -1,0 +1,118 @@
+//! The items that a MapReduce workflow would work on.
+
+use std::{fs, path::Path};
+
+use prodigy_core::{
+    items::{self, InputKind, Item, Items, Selection},
+    template::Text,
+    vars::Vars,
+    workflow::{Map, MapInput, Step, StepAction, filled_label},
+};
+use serde_json::{Value, json};
+
+use super::super::run::Request;
+use crate::{error::CliError, exit::Exit, output::Output};
+
+/// How many items are shown.
+const SHOWN: usize = 5;
+
+/// What is known of the items.
+pub(super) enum Chosen {
+    /// These would be worked on.
+    Known(Vec<Item>),
+    /// They are known only once the workflow runs; this says why.
+    Later(String),
+}
+
+/// Selects the items as a run would that started now.
+///
+/// Nothing is run for that: what a command prints, or what the setup phase is to
+/// write, is not known beforehand.
+pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError> {
+    let root = request.repo.root();
+    let selection = Selection::from(map);
+    let choose = |input: Result<Items<'_>, items::Error>, from: &str| {
+        let chosen = input.and_then(|input| items::select(input, &selection));
+        chosen.map(Chosen::Known).map_err(|error| {
+            CliError::new(Exit::Invalid, format!("the items cannot be had from {from}: {error}"))
+        })
+    };
+    match &map.input {
+        MapInput::Items(values) => choose(Items::of_values(values.clone()), "the workflow"),
+        MapInput::Command(script) => {
+            Ok(Chosen::Later(format!("`{}` prints them", script.source())))
+        }
+        MapInput::Glob(pattern) => {
+            let pattern = rendered(pattern, request)?;
+            let files = super::super::run::matches(&pattern, &request.repo)?;
+            choose(Items::of_texts(files), &format!("`{pattern}`"))
+        }
+        MapInput::File(path) | MapInput::Guess(path) => {
+            let path = rendered(path, request)?;
+            let Ok(bytes) = fs::read(root.join(&path)) else {
+                return Ok(Chosen::Later(format!("`{path}` is not there yet")));
+            };
+            let kind = InputKind::of_path(Path::new(&path));
+            choose(items::read(&bytes, kind), &format!("`{path}`"))
+        }
+    }
+}
+
+/// Fills in the parameters, which are all that is known before a run.
+fn rendered(text: &Text, request: &Request) -> Result<String, CliError> {
+    let mut vars = Vars::default();
+    vars.set("params", Value::Object(request.parameters.clone().into_iter().collect()));
+    text.render(&vars).map_err(|error| CliError::new(Exit::Invalid, error.to_string()))
+}
+
+impl Chosen {
+    /// Returns the items for the JSON document.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Later(why) => json!({ "known": false, "reason": why }),
+            Self::Known(chosen) => {
+                let items: Vec<_> = chosen
+                    .iter()
+                    .map(|item| json!({ "id": item.id.as_str(), "data": data(item) }))
+                    .collect();
+                json!({ "known": true, "count": chosen.len(), "items": items })
+            }
+        }
+    }
+
+    /// Shows the first items, each with its steps as far as they are known.
+    pub(super) fn lines(&self, map: &Map, out: &mut Output) -> Result<(), CliError> {
+        let chosen = match self {
+            Self::Later(why) => return out.line(format_args!("items     known later: {why}")),
+            Self::Known(chosen) => chosen,
+        };
+        out.line(format_args!("items     {}", chosen.len()))?;
+        for item in chosen.iter().take(SHOWN) {
+            let text: String = item.data.get().chars().take(100).collect();
+            out.line(format_args!("  {}  {text}", item.id))?;
+            let mut vars = Vars::default();
+            vars.set("item", data(item));
+            for step in map.steps.iter().filter(|step| has_text(step)) {
+                out.line(format_args!("       {}", filled_label(step, &vars)))?;
+            }
+        }
+        match chosen.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => out.line(format_args!("  … and {more} more")),
+        }
+    }
+}
+
+/// Returns an item as a value.
+fn data(item: &Item) -> Value {
+    // The text was read as JSON when it was selected.
+    serde_json::from_str(item.data.get()).unwrap_or(Value::Null)
+}
+
+/// Returns whether a step's label can be filled in.
+fn has_text(step: &Step) -> bool {
+    match &step.action {
+        StepAction::Agent { .. } | StepAction::WriteFile { .. } => step.name.is_none(),
+        StepAction::Shell { .. } | StepAction::Foreach(_) => false,
+    }
+}
