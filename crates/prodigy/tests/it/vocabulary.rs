@@ -106,6 +106,7 @@ fn records_of(shape: &Shape) -> Vec<&'static RecordShape> {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -152,6 +153,7 @@ fn keys_in(node: &Node, shape: &Shape, used: &mut BTreeSet<Word>) {
         | Shape::Template
         | Shape::Script
         | Shape::Expression
+        | Shape::JsonPath
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
