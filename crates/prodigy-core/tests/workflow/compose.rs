@@ -241,7 +241,7 @@ fn errors_point_into_the_file_they_are_in() {
         ("base.yml", "name: x\nenv:\n  A: ${item}\n"),
     ]), @"
     main.yml:3:13: error: unknown variable `oops`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     base.yml:3:6: error: unknown variable `item`
         write `$${` for a literal `${`; the variables here are `env`, `params`, `workflow`
     ");

@@ -54,14 +54,10 @@ merge:
         write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `map`, `merge`, `ours`, `params`, `setup`, `shell`, `steps`, `validation`, `workflow`
     ");
     insta::assert_snapshot!(errors("- claude: ${item} ${index} ${merge.worktree} ${setup.x}\n"), @"
-    main.yml:1:11: error: unknown variable `item`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
-    main.yml:1:19: error: unknown variable `index`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
     main.yml:1:28: error: unknown variable `merge`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     main.yml:1:46: error: unknown variable `setup`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     ");
 }
 

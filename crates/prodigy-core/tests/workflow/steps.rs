@@ -297,13 +297,13 @@ fn errors_inside_text_point_into_the_text() {
   on_failure: "/fix ${unknown}"
 "#), @"
     main.yml:2:19: error: unknown variable `nothing`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     main.yml:2:39: error: unknown variable `nor`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     main.yml:5:9: error: unknown variable `unknown`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     main.yml:7:21: error: unknown variable `unknown`
-        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `last`, `params`, `shell`, `steps`, `validation`, `workflow`
+        write `$${` for a literal `${`; the variables here are `claude`, `env`, `error`, `index`, `item`, `last`, `params`, `shell`, `steps`, `total`, `validation`, `workflow`
     ");
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn satisfied(
     loop {
         let judgement = judge(workplace, task, validate, scope).await?;
         let percentage = judgement.percentage;
-        scope.vars.set("validation", Value::Object(judgement.fields));
+        // Later steps may ask for it, too, also after a resume.
+        scope.capture("validation", Value::Object(judgement.fields));
         if percentage >= validate.threshold {
             return Ok(());
         }

@@ -179,10 +179,11 @@ fn commands(block: &Block) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for line in block.text.lines() {
         let command = line.strip_prefix("$ ").or((block.language == "sh").then_some(line));
-        match (command, commands.last_mut()) {
-            (Some(command), _) => commands.push((command.to_owned(), String::new())),
-            (None, Some((_, printed))) => printed.extend([line, "\n"]),
-            (None, None) => panic!("{}: the block begins with no command", block.place),
+        if let Some(command) = command {
+            commands.push((command.to_owned(), String::new()));
+        } else {
+            let (_, printed) = commands.last_mut().unwrap();
+            printed.extend([line, "\n"]);
         }
     }
     commands
@@ -304,6 +305,28 @@ fn the_guides_name_every_key_that_can_be_used_in_a_step() {
         .filter(|name| !guide.contains(&format!("`{name}")) && !guide.contains(&format!("{name}:")))
         .collect();
     assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn the_reference_is_what_the_binary_says() {
+    let pages: [(&str, &[&str]); 7] = [
+        ("cli.md", &["__reference", "cli"]),
+        ("event.schema.json", &["schema", "event"]),
+        ("events.md", &["__reference", "events"]),
+        ("exit-codes.md", &["__reference", "exit-codes"]),
+        ("failure-codes.md", &["__reference", "failure-codes"]),
+        ("workflow.md", &["__reference", "workflow"]),
+        ("workflow.schema.json", &["schema", "workflow"]),
+    ];
+    let world = world();
+    for (page, args) in pages {
+        let seen = world.prodigy(args);
+        let written = fs::read_to_string(workspace().join("docs/reference").join(page)).unwrap();
+        assert!(seen.stdout == written, "{page} is out of date; run `cargo xtask docs`");
+        assert_eq!((seen.stderr.as_str(), seen.code), ("", Some(0)), "{page}");
+    }
+    let reference = fs::read_dir(workspace().join("docs/reference")).unwrap();
+    assert_eq!(reference.count(), pages.len(), "every page of the reference is generated");
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
     name: first-steps
 
     # This `claude` is simulated: scripted answers, no tokens, no network.
-    # Take it out to work with the real one.
+    # A real one is any program that reads a prompt, for example
+    #   claude: { type: command, command: [claude, -p, --permission-mode, acceptEdits] }
     agents:
       claude:
         type: simulated

@@ -497,7 +497,12 @@ fn rounds_repeat_the_steps() {
     merged into main at [commit]
     next: prodigy events job
     "#);
-    assert_snapshot!(world.read("rounds"), @"");
+    assert_snapshot!(world.read("rounds"), @"
+    src/a.rs 1 4
+    src/b c.rs 2 4
+    src/a.rs 3 4
+    src/b c.rs 4 4
+    ");
 }
 
 #[test]

@@ -29,7 +29,8 @@ impl Lower<'_> {
     fn bare_list(&mut self, root: &Node) -> Workflow {
         let found = Found::of(Some(root));
         self.check_names([&found]);
-        let steps = self.steps(root, &Scope::phase(found.captures()));
+        // Rounds of the whole workflow have the names of a loop.
+        let steps = self.steps(root, &Scope::phase(found.captures()).with_loop());
         Workflow {
             name: None,
             env: Vec::new(),
@@ -87,7 +88,7 @@ impl Lower<'_> {
         let merge = fields.take("merge");
         let (found, found_merge) = (Found::of(steps), Found::of(merge));
         self.check_names([&found, &found_merge]);
-        let scope = Scope::phase(found.captures());
+        let scope = Scope::phase(found.captures()).with_loop();
         if steps.is_none() {
             self.unusable(fields.span, "there are no steps");
         }
