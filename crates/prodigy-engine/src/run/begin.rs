@@ -61,8 +61,8 @@ pub struct Settings {
     pub shutdown: Shutdown,
     /// Who sees the records.
     pub reporter: Box<dyn Reporter>,
-    /// Who is asked before the merge.
-    pub confirm: Box<dyn Confirm>,
+    /// Who is asked before the merge; it is away while somebody is being asked.
+    pub confirm: Option<Box<dyn Confirm>>,
 }
 
 /// A new job.

@@ -184,7 +184,7 @@ impl Run {
                     self.checkpoint()?;
                     return Ok(ending);
                 }
-                self.perform(action)?;
+                self.perform(action).await?;
             }
             if decision.tick {
                 self.inputs.push_back(Input::Tick);

@@ -28,11 +28,11 @@ struct Route {
 
 impl Run {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
-    pub(super) fn merge(&mut self) -> Result<(), Error> {
+    pub(super) async fn merge(&mut self) -> Result<(), Error> {
         self.check_settings()?;
         let input = match self.route()? {
             Err(input) => input,
-            Ok(route) => match self.ask(&route)? {
+            Ok(route) => match self.ask(&route).await? {
                 Some(refusal) => refusal,
                 None => match self.parts.settings.workflow.merge.clone() {
                     Some(phase) => return self.start_merge_steps(route, phase),
@@ -77,7 +77,7 @@ impl Run {
     }
 
     /// Asks whether to merge; returns the refusal if the answer is no.
-    fn ask(&mut self, route: &Route) -> Result<Option<Input>, Error> {
+    async fn ask(&mut self, route: &Route) -> Result<Option<Input>, Error> {
         let question = MergeQuestion {
             source: route.source.clone(),
             target: route.target.clone(),
@@ -85,7 +85,7 @@ impl Run {
             files: route.repo.files_changed(&route.base, &route.source)?.len(),
         };
         let command = format!("git merge {}", route.source);
-        let message = match self.parts.settings.confirm.merge(&question) {
+        let message = match self.answer(question).await {
             Some(true) => return Ok(None),
             // Ctrl-C answered the question: the tick stops the run.
             None if self.parts.settings.shutdown.reason().is_some() => {
@@ -97,6 +97,15 @@ impl Run {
             ),
         };
         Ok(Some(Input::NotMerged { message, conflict: None }))
+    }
+
+    /// Waits for the answer in a thread of its own: signals have to be heard meanwhile.
+    async fn answer(&mut self, question: MergeQuestion) -> Option<bool> {
+        let mut confirm = self.parts.settings.confirm.take()?;
+        let asked = tokio::task::spawn_blocking(move || (confirm.merge(&question), confirm)).await;
+        let (answer, confirm) = asked.ok()?;
+        self.parts.settings.confirm = Some(confirm);
+        answer
     }
 
     /// Runs the workflow's own merge steps; how they ended comes as an input.

@@ -23,14 +23,14 @@ use crate::{
 
 impl Run {
     /// Does what was decided; anything that takes long answers by an input later.
-    pub(super) fn perform(&mut self, action: Action) -> Result<(), Error> {
+    pub(super) async fn perform(&mut self, action: Action) -> Result<(), Error> {
         match action {
             Action::CreateTree => self.create_tree(),
             Action::RestoreTree(snapshot) => self.restore_tree(&snapshot),
             Action::RunStep { path, round, index, attempt } => {
                 self.start_step(path, round, index, attempt)
             }
-            Action::Merge => self.merge(),
+            Action::Merge => self.merge().await,
             Action::CleanTree => self.clean_tree(),
             // The loop ends itself.
             Action::Finish(_) => Ok(()),

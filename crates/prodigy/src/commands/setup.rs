@@ -72,13 +72,14 @@ pub(super) fn go(
         durability: config.durability.value,
         shutdown: shutdown.clone(),
         reporter: progress::reporter(out.color()),
-        confirm: progress::confirm(world.yes, shutdown.clone()),
+        confirm: Some(progress::confirm(world.yes, shutdown.clone())),
         layout,
         repo: world.repo,
         workflow,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread: steps wait for processes, and a hand-over between threads at every turn
+    // would cost more than all that is computed.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::new(Exit::Failure, "no runtime").because(error))?;
