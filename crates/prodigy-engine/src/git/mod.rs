@@ -18,6 +18,7 @@ mod merge;
 mod repo;
 mod settings;
 mod snapshot;
+mod stale;
 mod tree;
 mod worktree;
 

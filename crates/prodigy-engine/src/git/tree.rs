@@ -53,6 +53,11 @@ impl JobTree {
         &self.place.work_tree
     }
 
+    /// Returns the repository.
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
     /// Returns the job's branch.
     pub fn branch(&self) -> &str {
         &self.branch

@@ -164,6 +164,12 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         texts.store(&settings.layout.state_dir(&job))?;
     }
     process::end_marked(&state_dir(&settings, &job), settings.grace);
+    if let Some(began) = fold.started_at {
+        for lock in settings.repo.remove_stale_locks(began.into())? {
+            let note = format!("a git that was killed left `{}`; it was removed", lock.display());
+            settings.reporter.note(&note);
+        }
+    }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
     let resumed = vec![Event::JobResumed { version, workflow }];

@@ -9,6 +9,7 @@ use std::{
 };
 
 use prodigy_core::{
+    Timestamp,
     event::Event,
     failure::{Failure, FailureKind},
     ids::JobId,
@@ -18,8 +19,9 @@ use prodigy_core::{
 
 use crate::{
     agent::Agent,
+    clock,
     git::{Guard, JobTree},
-    process::{self, Ended, Launch, Stop, Supervisor},
+    process::{self, Ended, Launch, Status, Stop, Supervisor},
     store::Layout,
 };
 
@@ -187,9 +189,25 @@ impl Workplace {
         };
         launch.log = Some(self.log_files(slot));
         // A supervisor that was lost is not given back: the next step gets a new one.
+        let began = clock::now();
         let ended = supervisor.run(&launch, &self.stop).await.map_err(lost)?;
         self.supervisors.give(slot, supervisor);
+        if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {
+            self.unlock(began).await?;
+        }
         Ok((slot, ended))
+    }
+
+    /// Removes what a git that was killed has left in the way of every other.
+    async fn unlock(&self, since: Timestamp) -> Result<(), Failure> {
+        let repo = self.tree.repo().clone();
+        let removed = tokio::task::spawn_blocking(move || repo.remove_stale_locks(since.into()));
+        let failed = |why: String| Failure::new(FailureKind::WorktreeError, why);
+        match removed.await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 
     /// Returns the log files of a slot.

@@ -7,6 +7,7 @@ mod kinds;
 mod merge;
 mod repo;
 mod snapshot;
+mod stale;
 mod worktree;
 
 use std::{
