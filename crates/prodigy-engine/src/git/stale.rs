@@ -77,7 +77,7 @@ struct Lock {
 impl Lock {
     fn find(path: &Path, since: SystemTime) -> Option<Self> {
         let metadata = path.symlink_metadata().ok()?;
-        let private = metadata.mode() & 0o077 == 0;
+        let private = metadata.mode() & 0o777 == 0o600;
         let newer = metadata.modified().ok()? >= since;
         (metadata.is_file() && private && newer).then(|| Self {
             path: path.to_owned(),
