@@ -37,8 +37,13 @@ pub(super) fn interpreted(
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        if !reading.ended && word.text == "--" {
+        // A shell takes a lone dash for the end of its options, and a lone plus for no option.
+        let shell = known.names.contains(&"sh");
+        if !reading.ended && (word.text == "--" || (shell && word.text == "-")) {
             reading.ended = true;
+            continue;
+        }
+        if !reading.ended && shell && word.text == "+" {
             continue;
         }
         let kind = if reading.ended { Kind::Operand } else { known.options.read(&word.text) };
