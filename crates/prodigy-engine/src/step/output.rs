@@ -154,6 +154,13 @@ impl Output {
         if self.stdout.total == self.stdout.head.len() as u64 {
             return put(path, &self.stdout.head, None, true);
         }
+        if self.stdout.log_len < self.stdout.total {
+            let Printed { total, log_len, .. } = self.stdout;
+            let message = format!(
+                "the output has {total} bytes, and only {log_len} of them were kept; raise `log_cap`"
+            );
+            return Err(std::io::Error::other(message));
+        }
         put(path, b"", None, true)?;
         let mut log = File::open(workplace.log_file(self.slot, false))?;
         log.seek(SeekFrom::Start(self.stdout.log_at))?;
@@ -188,13 +195,18 @@ impl Output {
 
 /// Returns what was printed as text; the gap between head and tail says what is missing.
 fn text(printed: &Printed) -> String {
-    let head = String::from_utf8_lossy(&printed.head);
     let kept = (printed.head.len() + printed.tail.len()) as u64;
-    let gap = match printed.total.saturating_sub(kept) {
-        0 => String::new(),
-        missing => format!("\n… {missing} bytes left out …\n"),
+    let mut text = match printed.total.saturating_sub(kept) {
+        // Joined as bytes: a character may begin in the head and end in the tail.
+        0 => {
+            String::from_utf8_lossy(&[printed.head.as_slice(), &printed.tail].concat()).into_owned()
+        }
+        missing => {
+            let head = String::from_utf8_lossy(&printed.head);
+            let tail = String::from_utf8_lossy(&printed.tail);
+            format!("{head}\n… {missing} bytes left out …\n{tail}")
+        }
     };
-    let mut text = head.into_owned() + &gap + &String::from_utf8_lossy(&printed.tail);
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     text
 }
