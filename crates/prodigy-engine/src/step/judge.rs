@@ -12,7 +12,7 @@ use super::{
     Finished, Scope, Workplace,
     action::template,
     flow::{Task, sequence, stopped},
-    output::Output,
+    output::{Output, logged},
     workplace::inside,
 };
 
@@ -81,8 +81,10 @@ async fn judge(
     let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
         Ok(printed) => (true, printed),
-        Err(Finished::Stop { failure, .. }) if failure.kind == FailureKind::CommandFailed => {
-            (false, failure.output_tail)
+        Err(Finished::Stop { failure, log, .. }) if failure.kind == FailureKind::CommandFailed => {
+            // The failure keeps only the end of the output, and that of standard error first.
+            let printed = log.as_ref().and_then(|range| logged(workplace, range));
+            (false, printed.unwrap_or(failure.output_tail))
         }
         Err(end) => return Err(ended(end, "validate")),
     };

@@ -21,6 +21,9 @@ const CAPTURE_LIMIT: u64 = 1024 * 1024;
 /// The most of the output that a failure keeps.
 const TAIL_LINES: usize = 20;
 
+/// The most bytes of it: a line may be as long as the whole output.
+const TAIL_BYTES: usize = 4096;
+
 /// What came out of an action, before anything is judged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
@@ -174,12 +177,17 @@ impl Output {
         let stderr = text(&self.stderr);
         let source = if stderr.trim().is_empty() { self.shown() } else { stderr };
         let lines: Vec<&str> = source.lines().collect();
-        lines
+        let mut tail = lines
             .iter()
             .skip(lines.len().saturating_sub(TAIL_LINES))
             .copied()
             .collect::<Vec<_>>()
-            .join("\n")
+            .join("\n");
+        let from = tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES));
+        if from > 0 {
+            tail.replace_range(..from, "…");
+        }
+        tail
     }
 
     /// Makes a failure of this output.
@@ -191,6 +199,18 @@ impl Output {
             output_tail: self.tail(),
         }
     }
+}
+
+/// Reads the standard output of a step that is over, if it is all there.
+pub(super) fn logged(workplace: &Workplace, range: &LogRange) -> Option<String> {
+    if range.stdout_len > CAPTURE_LIMIT {
+        return None;
+    }
+    let mut file = File::open(workplace.log_file(range.slot, false)).ok()?;
+    file.seek(SeekFrom::Start(range.stdout_at)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(range.stdout_len).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Returns what was printed as text; the gap between head and tail says what is missing.

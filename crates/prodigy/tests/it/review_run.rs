@@ -191,3 +191,34 @@ merge:
     let failures = told.iter().filter(|record| record["event_type"] == "step_failed").count();
     assert_eq!(failures, 1);
 }
+
+#[test]
+fn a_judge_that_says_no_by_its_exit_code_is_still_heard() {
+    let world = world(
+        r#"
+- shell: "true"
+  continue_on_error: true
+  validate:
+    shell: |
+      echo checking >&2
+      echo '{"completion_percentage":75,'
+      for i in $(seq 30); do echo; done
+      echo '"missing":["docs"]}'
+      exit 1
+- shell: echo ${validation.completion_percentage} ${validation.missing}
+"#,
+    );
+    run(&world);
+    assert_eq!(output(&world, "2"), r#"75 ["docs"]"#);
+}
+
+#[test]
+fn one_endless_line_does_not_fill_the_journal_and_the_screen() {
+    let world = world("- shell: head -c 300000 /dev/zero | tr '\\0' a; exit 1\n");
+    let seen = run(&world);
+    assert!(seen.len() < 8192, "{} bytes were shown", seen.len());
+    let told = records(&world);
+    let failed = told.iter().find(|record| record["event_type"] == "step_failed").unwrap();
+    let tail = failed["failure"]["output_tail"].as_str().unwrap();
+    assert_eq!(tail, format!("…{}", "a".repeat(4096)));
+}
