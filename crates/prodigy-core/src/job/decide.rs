@@ -246,7 +246,7 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     if !job.tidy {
         return Decision { actions: vec![Action::CleanTree], ..Decision::default() };
     }
-    let status = if job.failed_steps == 0 {
+    let status = if job.failures() == 0 {
         CompletedStatus::Completed
     } else {
         CompletedStatus::CompletedWithFailures

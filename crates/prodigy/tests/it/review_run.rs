@@ -222,3 +222,45 @@ fn one_endless_line_does_not_fill_the_journal_and_the_screen() {
     let tail = failed["failure"]["output_tail"].as_str().unwrap();
     assert_eq!(tail, format!("…{}", "a".repeat(4096)));
 }
+
+#[test]
+fn a_failure_inside_a_loop_or_the_merge_shows_in_how_the_job_ended() {
+    let world = world(
+        r"
+steps:
+  - foreach:
+      input: [a, b]
+      do:
+        - shell: test ${item} = b
+          continue_on_error: true
+  - shell: exit 1
+    on_failure: { commands: [{ shell: exit 2, continue_on_error: true }], strategy: fallback }
+  - shell: echo x > x && git add x && git commit --quiet --message x
+merge:
+  - shell: exit 4
+    continue_on_error: true
+  - shell: git -C $ROOT merge --quiet ${merge.source_branch}
+",
+    );
+    let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
+    let output = world.prodigy_command(&args).env("ROOT", world.repo()).output().unwrap();
+    assert_snapshot!(stable(&world.seen(&output)), @"
+    ----- stderr -----
+    · job job · workflow.yml · 3 steps
+    ✗ 1.foreach.1.1 shell: test ${item} = b: exit code 1
+    ~ 1.foreach.1.1 shell: test ${item} = b (failed, going on)  [time]
+    ✓ 1 foreach  [time]
+    ✗ 2.on_failure.1 shell: exit 2: exit code 2
+    ~ 2.on_failure.1 shell: exit 2 (failed, going on)  [time]
+    ✗ 2 shell: exit 1: exit code 1
+    ~ 2 shell: exit 1 (recovered)  [time]
+    ✓ 3 shell: echo x > x && git add x && git commit --quiet --message x  [time]
+    ✗ merge.1 shell: exit 4: exit code 4
+    ~ merge.1 shell: exit 4 (failed, going on)  [time]
+    ✓ merge.2 shell: git -C $ROOT merge --quiet ${merge.source_branch}  [time]
+
+    completed with failures: 2 steps failed · 3 of 3 steps
+    merged into main at [commit]
+    next: prodigy events job
+    ");
+}
