@@ -182,20 +182,17 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
         Input::StepSkipped { step, id, name, when } => {
             Decision::note(vec![Event::StepSkipped { step, id, name, when }])
         }
-        Input::StepFailed { step, attempt, failure, duration_ms, log } => Decision::finish(
-            vec![
-                Event::StepFailed {
-                    step: step.clone(),
-                    attempt,
-                    failure: failure.clone(),
-                    then: AfterFailure::Stop,
-                    duration_ms,
-                    log,
-                },
-                Event::JobFailed { step, failure },
-            ],
-            Ending::Failed,
-        ),
+        Input::StepFailed { step, attempt, failure, duration_ms, log } => {
+            let mut events = Vec::new();
+            // A step of the merge phase has told it already.
+            if !step.contains('.') {
+                let (step, failure) = (step.clone(), failure.clone());
+                let then = AfterFailure::Stop;
+                events.push(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
+            }
+            events.push(Event::JobFailed { step, failure });
+            Decision::finish(events, Ending::Failed)
+        }
         Input::Merged { source, target, commit, commits } => Decision::note(vec![
             Event::WorktreeMerged { source, target, commit, commits },
             Event::PhaseCompleted { phase: PhaseName::Merge },
@@ -249,7 +246,7 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     if !job.tidy {
         return Decision { actions: vec![Action::CleanTree], ..Decision::default() };
     }
-    let status = if job.failed_steps == 0 {
+    let status = if job.failures() == 0 {
         CompletedStatus::Completed
     } else {
         CompletedStatus::CompletedWithFailures

@@ -41,6 +41,12 @@ pub struct Job {
     pub snapshot: Option<Snapshot>,
     /// How many steps failed without ending the job.
     pub failed_steps: u32,
+    /// How many steps of loops and of the merge failed without ending the job.
+    #[serde(default)]
+    pub failed_inside: u32,
+    /// Those of the top-level step or phase that is under way; they count once it is over.
+    #[serde(default)]
+    pub failing_inside: u32,
     /// What agents said they cost.
     pub cost_usd: f64,
     /// How it ended, if it did.
@@ -125,6 +131,7 @@ impl Job {
             }
             Event::JobResumed { workflow, .. } => {
                 self.end = None;
+                self.failing_inside = 0;
                 if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
                     started.workflow_hash.clone_from(&workflow.hash);
                     started.steps = workflow.steps;
@@ -144,10 +151,13 @@ impl Job {
                 }
                 self.phase = None;
                 self.phases_done.push(*phase);
+                self.failed_inside += std::mem::take(&mut self.failing_inside);
             }
             Event::StepStarted { step, attempt, .. } => {
                 if is_top_level(step) {
                     self.running = Some((step.clone(), *attempt));
+                    // What an earlier try left undone is tried again.
+                    self.failing_inside = 0;
                 }
             }
             Event::StepCompleted(step) => {
@@ -156,6 +166,8 @@ impl Job {
                         return Err(order("step_completed"));
                     }
                     self.finish_step(step);
+                } else if step.status == StepStatus::Failed && is_work(&step.step) {
+                    self.failing_inside += 1;
                 }
             }
             Event::StepSkipped { step, id, .. } => {
@@ -190,6 +202,7 @@ impl Job {
     fn finish_step(&mut self, step: &StepCompleted) {
         self.running = None;
         self.done += 1;
+        self.failed_inside += std::mem::take(&mut self.failing_inside);
         if step.status == StepStatus::Failed {
             self.failed_steps += 1;
         }
@@ -208,6 +221,11 @@ impl Job {
             status: step.status,
         };
         set_output(&mut self.vars, step.id.as_deref(), step.agent, &result);
+    }
+
+    /// Returns how many steps failed without ending the job, those inside others included.
+    pub fn failures(&self) -> u32 {
+        self.failed_steps + self.failed_inside
     }
 
     /// Returns how many top-level steps there are, over all rounds.
@@ -229,6 +247,12 @@ impl Job {
             Some(Snapshot { head: base.clone(), index: base.clone(), files: base })
         })
     }
+}
+
+/// Returns whether an inner step does work of its own, rather than judge or mend another's.
+fn is_work(path: &str) -> bool {
+    let mending = ["on_failure", "on_exit_code", "validate", "on_incomplete"];
+    !path.split('.').any(|part| mending.contains(&part))
 }
 
 /// Returns the path of a top-level step, from its round and number, both from 0.

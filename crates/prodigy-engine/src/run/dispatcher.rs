@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    ffi::OsString,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,7 +21,7 @@ use super::{Error, Settings, begin};
 use crate::{
     clock,
     git::{Fingerprint, Guard, JobTree},
-    step::{Supervisors, Workplace},
+    step::{Supervisors, Workplace, visible},
     store::{JobLock, Journal, save_checkpoint},
 };
 
@@ -88,7 +87,7 @@ impl Parts {
         let mask = begin::mask(&settings.secrets);
         let guard = begin::guard(&settings, &id)?;
         let step_names = begin::steps(&settings.workflow).iter().map(step_label).collect();
-        let env = visible_env(&settings.base_env);
+        let env = visible(&settings.base_env);
         Ok(Self {
             settings,
             env,
@@ -265,14 +264,6 @@ impl Run {
             }
         }
     }
-}
-
-/// Returns the environment as `${env.NAME}` shows it; secrets are not part of it.
-fn visible_env(env: &[(OsString, OsString)]) -> Value {
-    let pairs = env.iter().filter_map(|(name, value)| {
-        Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
-    });
-    Value::Object(pairs.collect())
 }
 
 /// Takes secrets out of an event.

@@ -32,6 +32,11 @@ impl Run {
         self.check_settings()?;
         let input = match self.route()? {
             Err(input) => input,
+            // Somebody merged it by hand: there is nothing to ask.
+            Ok(route) if self.parts.settings.workflow.merge.is_none() && route.is_merged() => {
+                let commit = route.repo.commit(&route.target)?;
+                route.merged(commit)
+            }
             Ok(route) => match self.ask(&route).await? {
                 Some(refusal) => refusal,
                 None => match self.parts.settings.workflow.merge.clone() {
@@ -151,6 +156,12 @@ impl Run {
 }
 
 impl Route {
+    /// Returns whether the target holds the job's commits already.
+    fn is_merged(&self) -> bool {
+        // A target that cannot be looked at is refused by the merge, with the reason.
+        self.repo.is_ancestor(&self.source, &self.target).unwrap_or(false)
+    }
+
     /// Merges with plain git.
     fn merge(&self) -> Result<Input, Error> {
         let request = MergeRequest {

@@ -199,6 +199,13 @@ impl Run {
             }),
         );
         vars.set("env", self.parts.env.clone());
+        let outer = vars.clone();
+        for var in &self.parts.settings.env {
+            // One that cannot be filled in is an error where a step wants the environment.
+            if let Ok(value) = var.value.render(&outer) {
+                vars.set_field("env", &var.name, value);
+            }
+        }
         if !started.inputs.is_empty() {
             let number = usize::try_from(round).unwrap_or_default() % started.inputs.len();
             vars.set("item", started.inputs.get(number).cloned().unwrap_or_default());

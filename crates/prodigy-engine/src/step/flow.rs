@@ -84,13 +84,17 @@ async fn tries(
             Err(failed) => failed,
         };
         let Some(retry) = &task.step.retry else { return Err(failed) };
-        if !retry.allows(*attempt, failed.failure.kind) {
+        let wait = retry.delay(*attempt, random());
+        // A try that could only begin after the end of an enclosing limit is no try.
+        let too_late = task
+            .deadline
+            .is_some_and(|end| Instant::now().checked_add(wait).is_none_or(|begins| begins >= end));
+        if too_late || !retry.allows(*attempt, failed.failure.kind) {
             return Err(failed);
         }
         let (then, log) = (AfterFailure::Retry, failed.output.log());
         let failure = &failed.failure;
         tell_failed(workplace, task.path, *attempt, failure, then, begun.elapsed(), log);
-        let wait = retry.delay(*attempt, random());
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = workplace.stop.requested() => {

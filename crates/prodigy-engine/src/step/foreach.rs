@@ -26,9 +26,10 @@ pub(super) async fn run(
     scope: &mut Scope,
     which: Try<'_>,
 ) -> Result<Output, Box<Failed>> {
-    let values = values(workplace, step, each, scope, which).await?;
+    // Listing the values takes its share of the time.
     let limit = step.timeout.into_iter().chain(which.within).min();
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let values = values(workplace, step, each, scope, which).await?;
     let total = values.len();
     let mut waiting = values.into_iter().enumerate();
     let mut running = Rounds::default();

@@ -9,7 +9,7 @@ use std::time::Instant;
 use prodigy_core::{
     event::AfterFailure,
     failure::{Failure, FailureKind},
-    workflow::{OnFailure, Strategy, step_label},
+    workflow::{OnFailure, Step, Strategy, step_label},
 };
 use serde_json::json;
 
@@ -121,12 +121,20 @@ pub(super) async fn handle(
     }
     match &task.step.on_failure {
         Some(on_failure) => mend(workplace, task, scope, on_failure, last).await,
-        None if task.step.continue_on_error => last.go_on(workplace, task),
+        None if task.step.continue_on_error || is_tolerated(task.step, &last.failed.failure) => {
+            last.go_on(workplace, task)
+        }
         None => {
             let Failed { failure, output } = last.failed;
             Handled::Stop { failure, output, attempt: last.attempt }
         }
     }
+}
+
+/// Returns whether the run goes on because `on_incomplete` says so.
+fn is_tolerated(step: &Step, failure: &Failure) -> bool {
+    failure.kind == FailureKind::ValidationFailed
+        && step.validate.as_ref().is_some_and(|validate| !validate.fail_workflow)
 }
 
 /// Runs the handler, and the original again as often as allowed.

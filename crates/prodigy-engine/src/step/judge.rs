@@ -1,6 +1,6 @@
 //! `validate`: a judge decides whether a step is done.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
 use prodigy_core::{
     failure::{Failure, FailureKind},
@@ -12,7 +12,7 @@ use super::{
     Finished, Scope, Workplace,
     action::template,
     flow::{Task, sequence, stopped},
-    output::Output,
+    output::{Output, logged},
     workplace::inside,
 };
 
@@ -43,9 +43,6 @@ pub(super) async fn satisfied(
         }
         attempt += 1;
         if validate.on_incomplete.is_empty() || attempt > validate.max_attempts.get() {
-            if !validate.fail_workflow {
-                return Ok(());
-            }
             let message = format!(
                 "validation found {percentage} % done, and {} % is wanted",
                 validate.threshold
@@ -79,15 +76,25 @@ async fn judge(
         }
         None => None,
     };
+    let before = file.as_ref().map(|(_, path)| last_change(path));
     let prefix = format!("{}.validate", task.path);
     let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
         Ok(printed) => (true, printed),
-        Err(Finished::Stop { failure, .. }) if failure.kind == FailureKind::CommandFailed => {
-            (false, failure.output_tail)
+        Err(Finished::Stop { failure, log, .. }) if failure.kind == FailureKind::CommandFailed => {
+            // The failure keeps only the end of the output, and that of standard error first.
+            let printed = log.as_ref().and_then(|range| logged(workplace, range));
+            (false, printed.unwrap_or(failure.output_tail))
         }
         Err(end) => return Err(ended(end, "validate")),
     };
+    if let (false, Some((shown, path))) = (succeeded, &file)
+        && before == Some(last_change(path))
+    {
+        // What the file says is an older judgement, and perhaps about something else.
+        let message = format!("the judge failed and left no new `{shown}`");
+        return Err(Failure::new(FailureKind::ValidationFailed, message));
+    }
     let text = match &file {
         Some((shown, path)) => fs::read_to_string(path).map_err(|error| {
             let message = format!("the judge left no `{shown}`: {error}");
@@ -111,6 +118,14 @@ async fn judge(
             Err(Failure::new(FailureKind::ValidationFailed, message))
         }
     }
+}
+
+/// Returns what tells whether a file was written in the meantime.
+fn last_change(path: &Path) -> Option<(u64, i64, i64, Vec<u8>)> {
+    let metadata = fs::metadata(path).ok()?;
+    // The clock of a file system is coarse, so the content counts too.
+    let content = fs::read(path).ok()?;
+    Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), content))
 }
 
 /// Reads the judge's result; without a percentage the status decides.

@@ -23,7 +23,7 @@ use prodigy_core::{
 use serde_json::Value;
 
 pub use flow::{Task, millis, run};
-pub use workplace::{Identity, Supervisors, Workplace};
+pub use workplace::{Identity, Supervisors, Workplace, visible};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]

@@ -21,6 +21,9 @@ const CAPTURE_LIMIT: u64 = 1024 * 1024;
 /// The most of the output that a failure keeps.
 const TAIL_LINES: usize = 20;
 
+/// The most bytes of it: a line may be as long as the whole output.
+const TAIL_BYTES: usize = 4096;
+
 /// What came out of an action, before anything is judged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
@@ -154,6 +157,13 @@ impl Output {
         if self.stdout.total == self.stdout.head.len() as u64 {
             return put(path, &self.stdout.head, None, true);
         }
+        if self.stdout.log_len < self.stdout.total {
+            let Printed { total, log_len, .. } = self.stdout;
+            let message = format!(
+                "the output has {total} bytes, and only {log_len} of them were kept; raise `log_cap`"
+            );
+            return Err(std::io::Error::other(message));
+        }
         put(path, b"", None, true)?;
         let mut log = File::open(workplace.log_file(self.slot, false))?;
         log.seek(SeekFrom::Start(self.stdout.log_at))?;
@@ -167,12 +177,17 @@ impl Output {
         let stderr = text(&self.stderr);
         let source = if stderr.trim().is_empty() { self.shown() } else { stderr };
         let lines: Vec<&str> = source.lines().collect();
-        lines
+        let mut tail = lines
             .iter()
             .skip(lines.len().saturating_sub(TAIL_LINES))
             .copied()
             .collect::<Vec<_>>()
-            .join("\n")
+            .join("\n");
+        let from = tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES));
+        if from > 0 {
+            tail.replace_range(..from, "…");
+        }
+        tail
     }
 
     /// Makes a failure of this output.
@@ -186,15 +201,32 @@ impl Output {
     }
 }
 
+/// Reads the standard output of a step that is over, if it is all there.
+pub(super) fn logged(workplace: &Workplace, range: &LogRange) -> Option<String> {
+    if range.stdout_len > CAPTURE_LIMIT {
+        return None;
+    }
+    let mut file = File::open(workplace.log_file(range.slot, false)).ok()?;
+    file.seek(SeekFrom::Start(range.stdout_at)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(range.stdout_len).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Returns what was printed as text; the gap between head and tail says what is missing.
 fn text(printed: &Printed) -> String {
-    let head = String::from_utf8_lossy(&printed.head);
     let kept = (printed.head.len() + printed.tail.len()) as u64;
-    let gap = match printed.total.saturating_sub(kept) {
-        0 => String::new(),
-        missing => format!("\n… {missing} bytes left out …\n"),
+    let mut text = match printed.total.saturating_sub(kept) {
+        // Joined as bytes: a character may begin in the head and end in the tail.
+        0 => {
+            String::from_utf8_lossy(&[printed.head.as_slice(), &printed.tail].concat()).into_owned()
+        }
+        missing => {
+            let head = String::from_utf8_lossy(&printed.head);
+            let tail = String::from_utf8_lossy(&printed.tail);
+            format!("{head}\n… {missing} bytes left out …\n{tail}")
+        }
     };
-    let mut text = head.into_owned() + &gap + &String::from_utf8_lossy(&printed.tail);
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     text
 }

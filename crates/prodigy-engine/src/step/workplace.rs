@@ -16,6 +16,7 @@ use prodigy_core::{
     vars::Vars,
     workflow::EnvVar,
 };
+use serde_json::Value;
 
 use crate::{
     agent::Agent,
@@ -144,7 +145,14 @@ impl Workplace {
         vars: &Vars,
     ) -> Result<Vec<(OsString, OsString)>, Failure> {
         let mut env = self.base_env.clone();
-        for var in self.env.iter().chain(step_env) {
+        // What the workflow sets may build on what was there before, and is built once.
+        let mut outer = Vars::default();
+        if !self.env.is_empty() {
+            outer = vars.clone();
+            outer.set("env", visible(&self.base_env));
+        }
+        let workflow_env = self.env.iter().map(|var| (var, &outer));
+        for (var, vars) in workflow_env.chain(step_env.iter().map(|var| (var, vars))) {
             let value = var.value.render(vars).map_err(|error| {
                 let message = format!("environment variable `{}`: {error}", var.name);
                 Failure::new(FailureKind::TemplateError, message)
@@ -255,6 +263,14 @@ pub(super) fn inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
     } else {
         Err(format!("`{shown}` leads out of the worktree by a symbolic link"))
     }
+}
+
+/// Returns an environment as `${env.NAME}` shows it.
+pub fn visible(env: &[(OsString, OsString)]) -> Value {
+    let pairs = env.iter().filter_map(|(name, value)| {
+        Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
+    });
+    Value::Object(pairs.collect())
 }
 
 /// Sets a variable, replacing one of the same name.

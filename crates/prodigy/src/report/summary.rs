@@ -35,7 +35,7 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             let how = match status {
                 CompletedStatus::Completed => "completed".to_owned(),
                 CompletedStatus::CompletedWithFailures => {
-                    format!("completed with failures: {} failed", count(job.failed_steps, "step"))
+                    format!("completed with failures: {} failed", count(job.failures(), "step"))
                 }
             };
             out.note(format_args!("\n{how} · {steps}{cost}"));
