@@ -36,6 +36,26 @@ pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
     })
 }
 
+/// Returns how prodigy is called so that it uses the same home again.
+pub(crate) fn program(args: &Args) -> String {
+    let variable = std::env::var_os("PRODIGY_HOME").map(PathBuf::from);
+    match &args.home {
+        Some(home) if args.home != variable => format!("prodigy --home {}", quoted(home)),
+        Some(_) | None => "prodigy".to_owned(),
+    }
+}
+
+/// Returns a path as a shell takes it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
 /// Returns the home, made and checked for writing.
 pub(crate) fn prepared_home(args: &Args) -> Result<PathBuf, CliError> {
     let home = home(args)?;
@@ -130,7 +150,12 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn git_error(error: git::Error) -> CliError {
     let hint = error.hint();
-    let error = CliError::new(Exit::Failure, explained(&error));
+    let misplaced = matches!(
+        error,
+        git::Error::NotARepository { .. } | git::Error::Bare { .. } | git::Error::NoCommits { .. }
+    );
+    let exit = if misplaced { Exit::Usage } else { Exit::Failure };
+    let error = CliError::new(exit, explained(&error));
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
