@@ -698,7 +698,7 @@ fn places_where_no_job_can_run_are_refused_in_one_sentence() {
     error: `$ROOT` is not in a git repository
 
     hint: go to a repository, or make one with `git init`
-    [exit 1]
+    [exit 2]
     ");
     std::fs::create_dir(world.repo()).unwrap();
     world.git(&["init", "--quiet"]);
@@ -706,8 +706,8 @@ fn places_where_no_job_can_run_are_refused_in_one_sentence() {
     ----- stderr -----
     error: the repository `$ROOT/repo` has no commits yet
 
-    hint: commit something first: `git commit --allow-empty`
-    [exit 1]
+    hint: commit something first: `git commit --allow-empty --message first`
+    [exit 2]
     ");
     assert_snapshot!(world.prodigy(&["run", "missing.yml"]), @"
     ----- stderr -----
