@@ -22,7 +22,8 @@ pub(super) fn resolve(
     };
     for pair in given {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(usage(format!("`{pair}` is not `NAME=VALUE`")));
+            return Err(usage(format!("`{pair}` is not `NAME=VALUE`"))
+                .with_hint(format!("write `--param {pair}=VALUE`")));
         };
         values.insert(name.to_owned(), Value::String(value.to_owned()));
     }

@@ -74,6 +74,7 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
             "rounds": request.rounds(),
             "inputs": request.inputs,
             "parameters": request.parameters,
+            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, &known(request))),
             "cost_usd": Value::Null,
         });
         if let Value::Object(fields) = &mut document {

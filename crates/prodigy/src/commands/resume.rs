@@ -20,6 +20,9 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_fil
 ///
 /// Finished steps are kept. A step that was cut off is run again from the state of
 /// the worktree in which it began. The workflow is the one that the job began with.
+/// A job that is named is found from any directory.
+///
+/// Exit codes: those of `prodigy run`, and 75 if another process works on the job.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ResumeArgs {
     /// The job [default: the newest job of this repository that can be resumed]

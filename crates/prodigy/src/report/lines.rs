@@ -170,7 +170,7 @@ impl StepNames {
 }
 
 /// Returns a number of things in words.
-pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
+pub(crate) fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
     if number == N::from(1) { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 

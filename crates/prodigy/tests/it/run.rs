@@ -843,6 +843,7 @@ merge: [{ shell: "true" }]
     let json: serde_json::Value =
         serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
     assert_eq!(json["steps"][1]["text"], "/tidy the parser");
+    assert_eq!(json["merge"][0]["text"], "true");
 }
 
 #[test]
