@@ -22,6 +22,9 @@ use crate::{
     exit::Exit,
 };
 
+/// What to do about a home that cannot be used.
+const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
+
 /// Returns the directory that holds all state.
 pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
     if let Some(home) = &args.home {
@@ -59,7 +62,13 @@ pub(crate) fn quoted(path: &Path) -> String {
 /// Returns the home, made and checked for writing.
 pub(crate) fn prepared_home(args: &Args) -> Result<PathBuf, CliError> {
     let home = home(args)?;
-    store::prepare_home(&home).map_err(store_error)?;
+    store::prepare_home(&home).map_err(|error| {
+        let shown = store_error(error);
+        match shown.hint() {
+            Some(_) => shown,
+            None => shown.with_hint(OTHER_HOME),
+        }
+    })?;
     Ok(home)
 }
 
@@ -170,7 +179,7 @@ pub(crate) fn store_error(error: store::Error) -> CliError {
         return shown.with_hint(format!("`chmod go-w {}`", path.display()));
     }
     if matches!(error, store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. }) {
-        return shown.with_hint("set `PRODIGY_HOME` or pass `--home DIR` to use another one");
+        return shown.with_hint(OTHER_HOME);
     }
     shown
 }

@@ -260,11 +260,15 @@ fn a_home_that_cannot_hold_state_is_refused() {
     assert_snapshot!(with_home(&world.root().join("file/home")), @"
     ----- stderr -----
     error: cannot look at `$ROOT/file/home`: Not a directory (os error 20)
+
+    hint: set `PRODIGY_HOME` or pass `--home DIR` to use another one
     [exit 1]
     ");
     assert_snapshot!(with_home(&world.root().join("file")), @"
     ----- stderr -----
     error: `$ROOT/file` is not a directory
+
+    hint: set `PRODIGY_HOME` or pass `--home DIR` to use another one
     [exit 1]
     ");
     let open = world.root().join("open");
