@@ -45,7 +45,8 @@ impl Exit {
                 "The job failed, or something unforeseen went wrong; standard error says what."
             }
             Self::Usage => {
-                "The request made no sense: an unknown flag, a missing file, a job that does not exist."
+                "The request made no sense: an unknown flag, a missing file, a job that does not exist, a \
+                 directory without a repository."
             }
             Self::MergeOutstanding => {
                 "The work is done and safe on its branch, but not merged into the branch it \

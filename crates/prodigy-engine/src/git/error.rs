@@ -129,7 +129,9 @@ impl Error {
         match self {
             Self::NotARepository { .. } => Some("go to a repository, or make one with `git init`"),
             Self::Bare { .. } => Some("work from a clone of it"),
-            Self::NoCommits { .. } => Some("commit something first: `git commit --allow-empty`"),
+            Self::NoCommits { .. } => {
+                Some("commit something first: `git commit --allow-empty --message first`")
+            }
             Self::GitMissing | Self::GitTooOld { .. } => {
                 Some("`prodigy doctor` shows what is needed")
             }

@@ -22,6 +22,9 @@ use crate::{
     exit::Exit,
 };
 
+/// What to do about a home that cannot be used.
+const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
+
 /// Returns the directory that holds all state.
 pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
     if let Some(home) = &args.home {
@@ -36,10 +39,36 @@ pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
     })
 }
 
+/// Returns how prodigy is called so that it uses the same home again.
+pub(crate) fn program(args: &Args) -> String {
+    let variable = std::env::var_os("PRODIGY_HOME").map(PathBuf::from);
+    match &args.home {
+        Some(home) if args.home != variable => format!("prodigy --home {}", quoted(home)),
+        Some(_) | None => "prodigy".to_owned(),
+    }
+}
+
+/// Returns a path as a shell takes it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
 /// Returns the home, made and checked for writing.
 pub(crate) fn prepared_home(args: &Args) -> Result<PathBuf, CliError> {
     let home = home(args)?;
-    store::prepare_home(&home).map_err(store_error)?;
+    store::prepare_home(&home).map_err(|error| {
+        let shown = store_error(error);
+        match shown.hint() {
+            Some(_) => shown,
+            None => shown.with_hint(OTHER_HOME),
+        }
+    })?;
     Ok(home)
 }
 
@@ -130,7 +159,12 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn git_error(error: git::Error) -> CliError {
     let hint = error.hint();
-    let error = CliError::new(Exit::Failure, explained(&error));
+    let misplaced = matches!(
+        error,
+        git::Error::NotARepository { .. } | git::Error::Bare { .. } | git::Error::NoCommits { .. }
+    );
+    let exit = if misplaced { Exit::Usage } else { Exit::Failure };
+    let error = CliError::new(exit, explained(&error));
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
@@ -145,7 +179,7 @@ pub(crate) fn store_error(error: store::Error) -> CliError {
         return shown.with_hint(format!("`chmod go-w {}`", path.display()));
     }
     if matches!(error, store::Error::ForeignHome { .. } | store::Error::ReadOnlyHome { .. }) {
-        return shown.with_hint("set `PRODIGY_HOME` or pass `--home DIR` to use another one");
+        return shown.with_hint(OTHER_HOME);
     }
     shown
 }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use prodigy_core::workflow::grammar;
+use prodigy_engine::git::{self, Repo};
 
+use super::context::quoted;
 use crate::{cli::Args, config::repo_root, error::CliError, exit::Exit, output::Output};
 
 /// The first workflow.
@@ -43,7 +45,9 @@ pub(super) fn run(_args: &Args, command: &InitArgs, out: &mut Output) -> Result<
     let directory = command.path.as_deref().unwrap_or(Path::new("."));
     let top = directory.canonicalize().map_err(|error| {
         let message = format!("cannot use the directory `{}`", directory.display());
-        CliError::new(Exit::Failure, message).because(error)
+        CliError::new(Exit::Usage, message)
+            .because(error)
+            .with_hint("make it first, or leave out `--path` to use the current directory")
     })?;
     let files = files();
     if !command.force {
@@ -57,15 +61,18 @@ pub(super) fn run(_args: &Args, command: &InitArgs, out: &mut Output) -> Result<
         out.line(format_args!("wrote {}", shown(directory, path)))?;
     }
     let enter = match &command.path {
-        Some(path) => format!("cd {} && ", quoted(&path.display().to_string())),
+        Some(path) => format!("cd {} && ", quoted(path)),
         None => String::new(),
     };
-    let begin = if repo_root(&top).is_some() {
-        ""
-    } else {
+    let begin = if repo_root(&top).is_none() {
         "git init && git commit --allow-empty --message first && "
+    } else if matches!(Repo::discover(&top), Err(git::Error::NoCommits { .. })) {
+        "git commit --allow-empty --message first && "
+    } else {
+        ""
     };
-    out.line(format_args!("\nnext: {enter}{begin}prodigy run workflow.yml -y"))?;
+    out.flush()?;
+    out.note(format_args!("\nnext: {enter}{begin}prodigy run workflow.yml -y"));
     Ok(Exit::Success)
 }
 
@@ -79,7 +86,7 @@ fn refuse_to_replace(top: &Path, files: &[(&str, String)]) -> Result<(), CliErro
         [_] => "is",
         _ => "are",
     };
-    Err(CliError::new(Exit::Failure, format!("{} {are} there already", there.join(", ")))
+    Err(CliError::new(Exit::Usage, format!("{} {are} there already", there.join(", ")))
         .with_hint("`prodigy init --force` replaces what is there"))
 }
 
@@ -102,16 +109,6 @@ fn shown(directory: &Path, path: &str) -> String {
         path.to_owned()
     } else {
         directory.join(path).display().to_string()
-    }
-}
-
-/// Returns a path as a shell takes it.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
-    if path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', "'\\''"))
     }
 }
 

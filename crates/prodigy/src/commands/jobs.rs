@@ -223,7 +223,7 @@ fn next(row: &Row) -> Option<String> {
         JobStatus::Paused | JobStatus::Interrupted => {
             Some(format!("`prodigy resume {job}` goes on"))
         }
-        JobStatus::MergeOutstanding => Some(format!("`prodigy resume {job}` merges the result")),
+        JobStatus::MergeOutstanding => Some(format!("`prodigy resume {job} -y` merges the result")),
         JobStatus::Completed | JobStatus::CompletedWithFailures => None,
     }
 }

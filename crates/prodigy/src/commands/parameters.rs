@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::{error::CliError, exit::Exit};
 
+/// What to do about a file of parameters that cannot be used.
+const FILE_HINT: &str = "a file of parameters is YAML or JSON, with a line `NAME: VALUE` for each";
+
 /// Puts the parameters of a run together and checks them.
 pub(super) fn resolve(
     declared: &[Parameter],
@@ -22,7 +25,8 @@ pub(super) fn resolve(
     };
     for pair in given {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(usage(format!("`{pair}` is not `NAME=VALUE`")));
+            return Err(usage(format!("`{pair}` is not `NAME=VALUE`"))
+                .with_hint(format!("write `--param {pair}=VALUE`")));
         };
         values.insert(name.to_owned(), Value::String(value.to_owned()));
     }
@@ -57,8 +61,9 @@ pub(super) fn resolve(
 /// Reads parameters from a YAML or JSON file.
 fn read(path: &Path) -> Result<BTreeMap<String, Value>, CliError> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| usage(format!("cannot read `{shown}`")).because(error))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        usage(format!("cannot read `{shown}`")).because(error).with_hint(FILE_HINT)
+    })?;
     let node = yaml::parse(&text, 0).map_err(|found| {
         let first = found.into_iter().next().map(|one| one.message).unwrap_or_default();
         CliError::new(Exit::Invalid, format!("`{shown}`: {first}"))
@@ -66,7 +71,8 @@ fn read(path: &Path) -> Result<BTreeMap<String, Value>, CliError> {
     match node.to_json() {
         Value::Object(fields) => Ok(fields.into_iter().collect()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(CliError::new(Exit::Invalid, format!("`{shown}` is not a mapping of parameters")))
+            let message = format!("`{shown}` is not a mapping of parameters");
+            Err(CliError::new(Exit::Invalid, message).with_hint(FILE_HINT))
         }
     }
 }

@@ -1,17 +1,19 @@
 //! `prodigy plan`.
 
+mod action;
 mod items;
 
 use std::path::PathBuf;
 
 use prodigy_core::{
     duration,
-    workflow::{Body, MapReduce, Step, StepAction, step_label},
+    vars::Vars,
+    workflow::{Body, MapReduce, Step, step_label},
 };
 use serde_json::{Value, json};
 
 use super::{context, parameters, run::Request};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 
 /// Show what a workflow would do, and do nothing
 #[derive(clap::Args, Debug)]
@@ -72,10 +74,11 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
             "rounds": request.rounds(),
             "inputs": request.inputs,
             "parameters": request.parameters,
+            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, &known(request))),
             "cost_usd": Value::Null,
         });
         if let Value::Object(fields) = &mut document {
-            fields.extend(work.fields());
+            fields.extend(work.fields(&known(request)));
         }
         out.line(format_args!("{document:#}"))?;
         return Ok(Exit::Success);
@@ -91,12 +94,11 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
     for (name, value) in &request.parameters {
         out.line(format_args!("parameter {name} = {value}"))?;
     }
-    work.lines(out)?;
-    let merge = match &workflow.merge {
-        Some(phase) => format!("{} steps of the workflow", phase.steps.len()),
-        None => "plain git, asks first (`-y` says yes)".to_owned(),
-    };
-    out.line(format_args!("merge     {merge}"))?;
+    work.lines(&known(request), out)?;
+    match &workflow.merge {
+        Some(phase) => list("merge", &phase.steps, &known(request), out)?,
+        None => out.line("merge     plain git, asks first (`-y` says yes)")?,
+    }
     out.line("cost      unknown")?;
     Ok(Exit::Success)
 }
@@ -111,39 +113,37 @@ enum Work<'a> {
 
 impl Work<'_> {
     /// Returns the part of the JSON document that differs between the kinds.
-    fn fields(&self) -> Vec<(String, Value)> {
+    fn fields(&self, vars: &Vars) -> Vec<(String, Value)> {
         match self {
-            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps))],
+            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, vars))],
             Self::Items(parts, chosen) => {
                 let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
                 let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
                 let map = json!({
-                    "steps": rows(&parts.map.steps),
+                    "steps": rows(&parts.map.steps, vars),
                     "max_parallel": parts.map.max_parallel,
                     "items": chosen.json(),
                 });
-                let phases = [("setup", rows(setup)), ("map", map), ("reduce", rows(reduce))];
+                let phases =
+                    [("setup", rows(setup, vars)), ("map", map), ("reduce", rows(reduce, vars))];
                 phases.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
             }
         }
     }
 
     /// Shows the part for people that differs between the kinds.
-    fn lines(&self, out: &mut Output) -> Result<(), CliError> {
+    fn lines(&self, vars: &Vars, out: &mut Output) -> Result<(), CliError> {
         match self {
-            Self::Steps(steps) => list("steps", steps, out),
+            Self::Steps(steps) => list("steps", steps, vars, out),
             Self::Items(parts, chosen) => {
                 if let Some(setup) = &parts.setup {
-                    list("setup", &setup.phase.steps, out)?;
+                    list("setup", &setup.phase.steps, vars, out)?;
                 }
-                chosen.lines(&parts.map, out)?;
-                list(
-                    &format!("map       {} at once", parts.map.max_parallel),
-                    &parts.map.steps,
-                    out,
-                )?;
+                chosen.lines(&parts.map, vars, out)?;
+                let title = format!("map       {} at once", parts.map.max_parallel);
+                list(&title, &parts.map.steps, vars, out)?;
                 match &parts.reduce {
-                    Some(reduce) => list("reduce", &reduce.steps, out),
+                    Some(reduce) => list("reduce", &reduce.steps, vars, out),
                     None => Ok(()),
                 }
             }
@@ -151,11 +151,23 @@ impl Work<'_> {
     }
 }
 
-/// Shows some steps.
-fn list(title: &str, steps: &[Step], out: &mut Output) -> Result<(), CliError> {
+/// Returns the values that are known before a run: the parameters.
+fn known(request: &Request) -> Vars {
+    let mut vars = Vars::default();
+    vars.set("params", Value::Object(request.parameters.clone().into_iter().collect()));
+    vars
+}
+
+/// Shows some steps: what they are called, and what they do, in full.
+fn list(title: &str, steps: &[Step], vars: &Vars, out: &mut Output) -> Result<(), CliError> {
     out.line(title)?;
     for (number, step) in steps.iter().enumerate() {
-        out.line(format_args!("  {:>3}  {}", number + 1, step_label(step)))?;
+        for (row, line) in action::named(step, vars).into_iter().enumerate() {
+            match row {
+                0 => out.line(format_args!("  {:>3}  {line}", number + 1))?,
+                _ => out.line(format_args!("       {line}"))?,
+            }
+        }
         let notes = notes(step);
         if !notes.is_empty() {
             out.line(format_args!("       {}", notes.join(" · ")))?;
@@ -165,18 +177,13 @@ fn list(title: &str, steps: &[Step], out: &mut Output) -> Result<(), CliError> {
 }
 
 /// Returns some steps for the JSON document.
-fn rows(steps: &[Step]) -> Value {
-    steps.iter().enumerate().map(|(number, step)| row(number, step)).collect()
+fn rows(steps: &[Step], vars: &Vars) -> Value {
+    steps.iter().enumerate().map(|(number, step)| row(number, step, vars)).collect()
 }
 
 /// Returns a step for the JSON document.
-fn row(number: usize, step: &Step) -> Value {
-    let (kind, text) = match &step.action {
-        StepAction::Shell { script, .. } => ("shell", script.source().to_owned()),
-        StepAction::Agent { agent, prompt } => (agent.as_str(), prompt.source().to_owned()),
-        StepAction::WriteFile { path, .. } => ("write_file", path.source().to_owned()),
-        StepAction::Foreach(each) => ("foreach", format!("{} steps", each.steps.len())),
-    };
+fn row(number: usize, step: &Step, vars: &Vars) -> Value {
+    let (kind, text) = action::parts(step, vars);
     json!({
         "step": number + 1,
         "id": step.id,
@@ -211,7 +218,8 @@ fn notes(step: &Step) -> Vec<String> {
     }
     if let Some(handler) = &step.on_failure {
         let then = if handler.fail_workflow { "stops" } else { "goes on" };
-        notes.push(format!("on failure: {} handler steps, then {then}", handler.steps.len()));
+        let steps = count(handler.steps.len(), "handler step");
+        notes.push(format!("on failure: {steps}, then {then}"));
     } else if step.continue_on_error {
         notes.push("a failure does not stop the run".to_owned());
     }

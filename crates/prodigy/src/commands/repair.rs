@@ -7,7 +7,7 @@ use prodigy_engine::{
 };
 
 use super::lookup::{find_job, job_error};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count};
 
 /// Make a job usable again whose journal is damaged
 ///
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result
             None => healthy(&job, out)?,
             Some(damage) => {
                 describe(&damage, out)?;
-                out.line(format_args!("a repair would keep {}", count(records)))?;
+                out.line(format_args!("a repair would keep {}", count(records, "record")))?;
                 left_out(&damage, out)?;
             }
         }
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result
         return Ok(Exit::Success);
     };
     describe(&repaired.damage, out)?;
-    out.line(format_args!("kept {}", count(repaired.kept)))?;
+    out.line(format_args!("kept {}", count(repaired.kept, "record")))?;
     left_out(&repaired.damage, out)?;
     out.line(format_args!("the journal as it was is in {}", repaired.aside.display()))?;
     out.note(format_args!("\nnext: `prodigy resume {job}` goes on from the last record kept"));
@@ -70,9 +70,5 @@ fn left_out(damage: &Damage, out: &mut Output) -> Result<(), CliError> {
     if damage.records_behind == 0 {
         return Ok(());
     }
-    out.line(format_args!("left out: {} behind the damage", count(damage.records_behind)))
-}
-
-fn count(records: u64) -> String {
-    if records == 1 { "1 record".to_owned() } else { format!("{records} records") }
+    out.line(format_args!("left out: {} behind the damage", count(damage.records_behind, "record")))
 }

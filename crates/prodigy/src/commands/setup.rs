@@ -93,7 +93,7 @@ pub(super) fn go(
     // Nothing of the job is left to wait for.
     runtime.shutdown_background();
     let (ending, fold) = result?;
-    summary::show(job, &fold, ending, out);
+    summary::show(&context::program(args), job, &fold, ending, out);
     Ok(summary::exit(ending))
 }
 
@@ -274,7 +274,7 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
             (Exit::Usage, Some(format!("`prodigy jobs show {job}` shows how it ended")))
         }
         run::Error::OtherRepository { repository, .. } => {
-            (Exit::Usage, Some(format!("add `--path {}`", repository.display())))
+            (Exit::Usage, Some(format!("add `--path {}`", context::quoted(repository))))
         }
         run::Error::WorkflowShrank { .. } => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))

@@ -14,7 +14,10 @@ use crate::{
     exit::Exit,
     input,
     output::Output,
-    report::diagnostics::{Finding, human},
+    report::{
+        count,
+        diagnostics::{Finding, human},
+    },
     workflow_file,
 };
 
@@ -124,20 +127,20 @@ fn show(path: &Path, checked: &Checked, out: &mut Output) -> Result<(), CliError
     let errors = checked.count(Severity::Error);
     let warnings = match checked.count(Severity::Warning) {
         0 => String::new(),
-        count => format!(", {}", counted(count, "warning")),
+        warnings => format!(", {}", count(warnings, "warning")),
     };
     let path = path.display();
     if errors == 0 {
         out.line(format_args!("{path}: ok ({}{warnings})", checked.summary))
     } else {
-        out.line(format_args!("{path}: invalid ({}{warnings})", counted(errors, "error")))
+        out.line(format_args!("{path}: invalid ({}{warnings})", count(errors, "error")))
     }
 }
 
 /// Returns what is in a workflow.
 fn summarize(workflow: &Workflow) -> String {
     let parts = match &workflow.body {
-        Body::Sequential { steps } => return counted(steps.len(), "step"),
+        Body::Sequential { steps } => return count(steps.len(), "step"),
         Body::MapReduce(parts) => parts,
     };
     let setup = parts.setup.as_ref().map_or(0, |setup| setup.phase.steps.len());
@@ -146,13 +149,9 @@ fn summarize(workflow: &Workflow) -> String {
         [("setup", setup), ("map", parts.map.steps.len()), ("reduce", reduce)]
             .iter()
             .filter(|(_, count)| *count > 0)
-            .map(|(name, count)| format!("{name} {}", counted(*count, "step")))
+            .map(|(name, steps)| format!("{name} {}", count(*steps, "step")))
             .collect();
     format!("mapreduce: {}", phases.join(", "))
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Returns the exit code of the whole: an invalid file weighs more than one that cannot be read.

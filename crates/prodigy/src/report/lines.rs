@@ -1,6 +1,6 @@
 //! One line for each thing worth telling; the same words live and plain.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use prodigy_core::{
     duration,
@@ -170,8 +170,8 @@ impl StepNames {
 }
 
 /// Returns a number of things in words.
-pub(super) fn count(number: u32, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+pub(crate) fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
+    if number == N::from(1) { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// Returns how long something took.

@@ -5,3 +5,5 @@ mod lines;
 mod live;
 pub(crate) mod progress;
 pub(crate) mod summary;
+
+pub(crate) use lines::count;

@@ -123,8 +123,8 @@ impl Confirm for Person {
             return None;
         }
         let MergeQuestion { source, target, commits, files } = question;
-        let commits = super::lines::count(u32::try_from(*commits).unwrap_or(u32::MAX), "commit");
-        let files = super::lines::count(u32::try_from(*files).unwrap_or(u32::MAX), "file");
+        let commits = super::lines::count(*commits, "commit");
+        let files = super::lines::count(*files, "file");
         write!(io::stderr(), "merge {source} into {target} ({commits}, {files})? [y/N] ").ok()?;
         io::stderr().flush().ok()?;
         let answer = self.answer()?;

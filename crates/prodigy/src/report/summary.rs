@@ -26,7 +26,9 @@ pub(crate) fn exit(ending: Ending) -> Exit {
 }
 
 /// Says what a run came to.
-pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
+///
+/// `program` is how prodigy was called, so that the commands to type next find the job.
+pub(crate) fn show(program: &str, id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
     let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
     let cost =
         if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
@@ -40,7 +42,7 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             };
             out.note(format_args!("\n{how} · {steps}{cost}"));
             merged(job, out);
-            out.note(format_args!("next: prodigy events {id}"));
+            out.note(format_args!("next: {program} events {id}"));
         }
         (Some(End::Failed { step, failure }), _) => {
             out.note(format_args!(
@@ -51,8 +53,8 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
                 out.note(format_args!("  | {line}"));
             }
             kept(job, out);
-            out.note(format_args!("output: prodigy logs {id} {step}"));
-            out.note(format_args!("next: prodigy resume {id}"));
+            out.note(format_args!("output: {program} logs {id} {step}"));
+            out.note(format_args!("next: {program} resume {id}"));
         }
         (Some(End::Paused { message, .. }), Ending::MergeOutstanding) => {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
@@ -60,12 +62,12 @@ pub(crate) fn show(id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
             kept(job, out);
             let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
             if target.is_some() {
-                out.note(format_args!("next: prodigy resume {id} -y"));
+                out.note(format_args!("next: {program} resume {id} -y"));
             }
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
-            out.note(format_args!("next: prodigy resume {id}"));
+            out.note(format_args!("next: {program} resume {id}"));
         }
         (None, _) => {}
     }

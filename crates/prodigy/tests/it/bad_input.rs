@@ -36,7 +36,7 @@ fn a_place_without_a_usable_repository_is_refused() {
     error: `$ROOT` is not in a git repository
 
     hint: go to a repository, or make one with `git init`
-    [exit 1]
+    [exit 2]
     ");
     let bare = world.root().join("bare.git");
     let init = world.command("git").args(["init", "--quiet", "--bare"]).arg(&bare).status();
@@ -47,7 +47,7 @@ fn a_place_without_a_usable_repository_is_refused() {
     error: the repository `$ROOT/bare.git` is bare: it has no working tree to start from
 
     hint: work from a clone of it
-    [exit 1]
+    [exit 2]
     ");
     fs::create_dir(world.repo()).unwrap();
     world.git(&["init", "--quiet"]);
@@ -55,22 +55,22 @@ fn a_place_without_a_usable_repository_is_refused() {
     ----- stderr -----
     error: the repository `$ROOT/repo` has no commits yet
 
-    hint: commit something first: `git commit --allow-empty`
-    [exit 1]
+    hint: commit something first: `git commit --allow-empty --message first`
+    [exit 2]
     ");
     assert_snapshot!(world.prodigy(&["run", "../w.yml", "--path", "../nowhere"]), @"
     ----- stderr -----
     error: `$ROOT/repo/../nowhere` is not in a git repository
 
     hint: go to a repository, or make one with `git init`
-    [exit 1]
+    [exit 2]
     ");
     assert_snapshot!(world.prodigy(&["run", "../w.yml", "--path", "../w.yml"]), @"
     ----- stderr -----
     error: `$ROOT/repo/../w.yml` is not in a git repository
 
     hint: go to a repository, or make one with `git init`
-    [exit 1]
+    [exit 2]
     ");
     assert!(!world.home().join("events").exists());
 }
@@ -260,11 +260,15 @@ fn a_home_that_cannot_hold_state_is_refused() {
     assert_snapshot!(with_home(&world.root().join("file/home")), @"
     ----- stderr -----
     error: cannot look at `$ROOT/file/home`: Not a directory (os error 20)
+
+    hint: set `PRODIGY_HOME` or pass `--home DIR` to use another one
     [exit 1]
     ");
     assert_snapshot!(with_home(&world.root().join("file")), @"
     ----- stderr -----
     error: `$ROOT/file` is not a directory
+
+    hint: set `PRODIGY_HOME` or pass `--home DIR` to use another one
     [exit 1]
     ");
     let open = world.root().join("open");

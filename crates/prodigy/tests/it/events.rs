@@ -106,7 +106,10 @@ fn filters_can_be_combined() {
     2026-01-03 UTC
     04:04:08.002  job_completed       2 commits  5s
     ");
-    assert_snapshot!(events(&["--since", "1s"]), @"");
+    assert_snapshot!(events(&["--since", "1s"]), @"
+    ----- stderr -----
+    no event matches
+    ");
 }
 
 #[test]
@@ -277,7 +280,10 @@ fn events_are_found_by_their_text() {
     2026-01-02 UTC
     03:04:05.007  step_started        1  shell: cargo fmt
     ");
-    assert_snapshot!(world.prodigy(&["events", "search", "job-1", "nowhere"]), @"");
+    assert_snapshot!(world.prodigy(&["events", "search", "job-1", "nowhere"]), @"
+    ----- stderr -----
+    no event matches
+    ");
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
     wrote .prodigy/config.yml
     wrote .prodigy/workflow.schema.json
     wrote workflow.yml
+    ----- stderr -----
 
     next: prodigy run workflow.yml -y
     ");
@@ -37,6 +38,7 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
               - path: GREETING.md
                 content: |
                   Hello from a simulated agent.
+                append: true
             commit: Add a greeting
 
     steps:
@@ -93,7 +95,7 @@ fn init_replaces_nothing_unless_it_is_told_to() {
     error: `workflow.yml` is there already
 
     hint: `prodigy init --force` replaces what is there
-    [exit 1]
+    [exit 2]
     ");
     assert_eq!(world.read("workflow.yml"), "mine\n");
     assert!(!world.repo().join(".prodigy").exists());
@@ -101,6 +103,7 @@ fn init_replaces_nothing_unless_it_is_told_to() {
     wrote .prodigy/config.yml
     wrote .prodigy/workflow.schema.json
     wrote workflow.yml
+    ----- stderr -----
 
     next: prodigy run workflow.yml -y
     ");
@@ -110,7 +113,7 @@ fn init_replaces_nothing_unless_it_is_told_to() {
     error: `.prodigy/config.yml`, `.prodigy/workflow.schema.json`, `workflow.yml` are there already
 
     hint: `prodigy init --force` replaces what is there
-    [exit 1]
+    [exit 2]
     ");
 }
 
@@ -122,6 +125,7 @@ fn init_works_in_another_directory_and_without_a_repository() {
     wrote a fresh start/.prodigy/config.yml
     wrote a fresh start/.prodigy/workflow.schema.json
     wrote a fresh start/workflow.yml
+    ----- stderr -----
 
     next: cd 'a fresh start' && git init && git commit --allow-empty --message first && prodigy run workflow.yml -y
     ");
@@ -130,6 +134,44 @@ fn init_works_in_another_directory_and_without_a_repository() {
     ----- stderr -----
     error: cannot use the directory `missing`
       caused by: No such file or directory (os error 2)
-    [exit 1]
+
+    hint: make it first, or leave out `--path` to use the current directory
+    [exit 2]
+    ");
+}
+
+#[test]
+fn the_first_workflow_runs_and_is_merged_as_often_as_one_likes() {
+    let world = World::with_repo(binary());
+    assert_eq!(world.prodigy(&["init"]).code, Some(0));
+    for round in 1..=2 {
+        let id = format!("first-{round}");
+        let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", &id]);
+        assert_eq!(seen.code, Some(0), "{seen}");
+        assert_eq!(seen.stdout, "");
+    }
+    insta::assert_snapshot!(world.read("GREETING.md"), @"
+    Hello from a simulated agent.
+    Hello from a simulated agent.
+    ");
+    insta::assert_snapshot!(world.git(&["log", "--format=%s"]), @"
+    Add a greeting
+    Add a greeting
+    first
+    ");
+    insta::assert_snapshot!(world.prodigy(&["logs", "first-2", "3"]).stdout.lines().last().unwrap(), @"Hello from a simulated agent.");
+}
+
+#[test]
+fn init_says_that_a_repository_needs_a_commit_first() {
+    let world = World::with_repo(binary());
+    world.git(&["init", "--quiet", "new"]);
+    insta::assert_snapshot!(world.prodigy(&["init", "--path", "new"]), @"
+    wrote new/.prodigy/config.yml
+    wrote new/.prodigy/workflow.schema.json
+    wrote new/workflow.yml
+    ----- stderr -----
+
+    next: cd new && git commit --allow-empty --message first && prodigy run workflow.yml -y
     ");
 }

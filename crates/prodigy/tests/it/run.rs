@@ -698,7 +698,7 @@ fn places_where_no_job_can_run_are_refused_in_one_sentence() {
     error: `$ROOT` is not in a git repository
 
     hint: go to a repository, or make one with `git init`
-    [exit 1]
+    [exit 2]
     ");
     std::fs::create_dir(world.repo()).unwrap();
     world.git(&["init", "--quiet"]);
@@ -706,8 +706,8 @@ fn places_where_no_job_can_run_are_refused_in_one_sentence() {
     ----- stderr -----
     error: the repository `$ROOT/repo` has no commits yet
 
-    hint: commit something first: `git commit --allow-empty`
-    [exit 1]
+    hint: commit something first: `git commit --allow-empty --message first`
+    [exit 2]
     ");
     assert_snapshot!(world.prodigy(&["run", "missing.yml"]), @"
     ----- stderr -----
@@ -779,7 +779,7 @@ steps:
     parameter p = 1
     steps
         1  shell: cargo test
-           at most 5m [time] · captures out · on failure: 1 handler steps, then goes on
+           at most 5m [time] · captures out · on failure: 1 handler step, then goes on
         2  claude: /fix ${out}
            when out != '' · must commit
     merge     plain git, asks first (`-y` says yes)
@@ -792,7 +792,7 @@ steps:
     parameter p = 1
     steps
         1  shell: cargo test
-           at most 5m [time] · captures out · on failure: 1 handler steps, then goes on
+           at most 5m [time] · captures out · on failure: 1 handler step, then goes on
         2  claude: /fix ${out}
            when out != '' · must commit
     merge     plain git, asks first (`-y` says yes)
@@ -802,6 +802,64 @@ steps:
         serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
     assert_eq!(json["schema_version"], 1);
     assert_eq!(json["steps"][1]["text"], "/fix ${out}");
+}
+
+#[test]
+fn a_plan_shows_what_named_steps_do_in_full_and_with_parameters() {
+    let world = world(
+        r#"
+parameters: { area: { default: "the parser" } }
+steps:
+  - name: tests
+    shell: |
+      cargo build
+      cargo test --workspace --all-features --no-fail-fast -- --include-ignored
+  - name: tidy up
+    claude: "/tidy ${params.area}"
+  - claude: "/report ${shell.output} about ${params.area}"
+  - name: all of them
+    foreach: { input: [a, b], do: [{ shell: "echo ${item}" }] }
+merge: [{ shell: "true" }]
+"#,
+    );
+    assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @r#"
+    workflow  unnamed (workflow.yml)
+    start     main at [commit]
+    parameter area = "the parser"
+    steps
+        1  tests
+           shell: cargo build
+             cargo test --workspace --all-features --no-fail-fast -- --include-ignored
+        2  tidy up
+           claude: /tidy the parser
+        3  claude: /report ${shell.output} about ${params.area}
+        4  all of them
+           foreach: 1 step
+             shell: echo ${item}
+    merge
+        1  shell: true
+    cost      unknown
+    "#);
+    let json: serde_json::Value =
+        serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
+    assert_eq!(json["steps"][1]["text"], "/tidy the parser");
+    assert_eq!(json["merge"][0]["text"], "true");
+}
+
+#[test]
+fn the_command_that_a_run_names_next_works_wherever_it_is_typed() {
+    let world = world("- shell: test -e ../../../../../gate\n");
+    let home = world.root().join("an other home");
+    let (home, repo) = (home.to_str().unwrap(), world.repo());
+    let arguments =
+        ["--home", home, "run", "workflow.yml", "--job-id", "j", "--path", repo.to_str().unwrap()];
+    let seen = world.prodigy(&arguments);
+    let next = seen.stderr.lines().last().unwrap().strip_prefix("next: prodigy ").unwrap();
+    assert_eq!(next, "--home '$ROOT/an other home' resume j");
+    std::fs::write(world.root().join("gate"), "").unwrap();
+    let mut elsewhere = world.prodigy_command(&["--home", home, "resume", "j"]);
+    let seen = elsewhere.current_dir(world.root()).output().unwrap();
+    assert_eq!(seen.status.code(), Some(0), "{}", String::from_utf8_lossy(&seen.stderr));
 }
 
 #[test]

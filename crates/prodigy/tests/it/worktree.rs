@@ -310,6 +310,6 @@ fn only_jobs_of_this_repository_are_looked_at() {
     error: `$ROOT` is not in a git repository
 
     hint: go to a repository, or make one with `git init`
-    [exit 1]
+    [exit 2]
     ");
 }

@@ -11,6 +11,8 @@ use prodigy_core::{
     failure::Failure,
 };
 
+use crate::report::count;
+
 /// The longest a part of a line may be, in characters.
 const LONGEST: usize = 100;
 
@@ -77,7 +79,7 @@ impl Lines {
                     CompletedStatus::Completed => "",
                     CompletedStatus::CompletedWithFailures => "  with failures",
                 };
-                format!("{commits} commits  {}{failures}", took(*duration_ms))
+                format!("{}  {}{failures}", count(*commits, "commit"), took(*duration_ms))
             }
             Event::JobFailed { step, failure } => format!("{step}  {}", failed(failure)),
             Event::PhaseStarted { phase } | Event::PhaseCompleted { phase } => {

@@ -45,6 +45,7 @@ pub(super) fn list(
         day: String::new(),
         held: VecDeque::new(),
         live: false,
+        matched: false,
         out,
     };
     match how {
@@ -62,6 +63,9 @@ pub(super) fn list(
             view.catch_up()?;
         }
         How::Follow => follow(&layout, &id, &mut view)?,
+    }
+    if !view.matched {
+        view.out.note("no event matches");
     }
     Ok(Exit::Success)
 }
@@ -139,6 +143,8 @@ struct View<'a> {
     held: VecDeque<(String, String)>,
     /// Everything that was there has been shown; the rest is shown as it comes.
     live: bool,
+    /// A record was wanted; nobody should have to guess why nothing is shown.
+    matched: bool,
     out: &'a mut Output,
 }
 
@@ -149,6 +155,7 @@ impl View<'_> {
         if !self.filter.wants(record) {
             return Ok(());
         }
+        self.matched = true;
         let line = if self.filter.json {
             // What the journal's reader could parse can be written again.
             (String::new(), serde_json::to_string(record).unwrap_or_default())

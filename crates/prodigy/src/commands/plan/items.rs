@@ -6,11 +6,11 @@ use prodigy_core::{
     items::{self, InputKind, Item, Items, Selection},
     template::Text,
     vars::Vars,
-    workflow::{Map, MapInput, Step, StepAction, filled_label},
+    workflow::{Map, MapInput, Step, StepAction},
 };
 use serde_json::{Value, json};
 
-use super::super::run::Request;
+use super::{super::run::Request, action, known};
 use crate::{error::CliError, exit::Exit, output::Output};
 
 /// How many items are shown.
@@ -60,9 +60,7 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
 
 /// Fills in the parameters, which are all that is known before a run.
 fn rendered(text: &Text, request: &Request) -> Result<String, CliError> {
-    let mut vars = Vars::default();
-    vars.set("params", Value::Object(request.parameters.clone().into_iter().collect()));
-    text.render(&vars).map_err(|error| CliError::new(Exit::Invalid, error.to_string()))
+    text.render(&known(request)).map_err(|error| CliError::new(Exit::Invalid, error.to_string()))
 }
 
 impl Chosen {
@@ -81,7 +79,7 @@ impl Chosen {
     }
 
     /// Shows the first items, each with its steps as far as they are known.
-    pub(super) fn lines(&self, map: &Map, out: &mut Output) -> Result<(), CliError> {
+    pub(super) fn lines(&self, map: &Map, vars: &Vars, out: &mut Output) -> Result<(), CliError> {
         let chosen = match self {
             Self::Later(why) => return out.line(format_args!("items     known later: {why}")),
             Self::Known(chosen) => chosen,
@@ -90,10 +88,12 @@ impl Chosen {
         for item in chosen.iter().take(SHOWN) {
             let text: String = item.data.get().chars().take(100).collect();
             out.line(format_args!("  {}  {text}", item.id))?;
-            let mut vars = Vars::default();
+            let mut vars = vars.clone();
             vars.set("item", data(item));
-            for step in map.steps.iter().filter(|step| has_text(step)) {
-                out.line(format_args!("       {}", filled_label(step, &vars)))?;
+            for step in map.steps.iter().filter(|step| takes_values(step)) {
+                for line in action::lines(step, &vars) {
+                    out.line(format_args!("       {line}"))?;
+                }
             }
         }
         match chosen.len().saturating_sub(SHOWN) {
@@ -109,10 +109,10 @@ fn data(item: &Item) -> Value {
     serde_json::from_str(item.data.get()).unwrap_or(Value::Null)
 }
 
-/// Returns whether a step's label can be filled in.
-fn has_text(step: &Step) -> bool {
+/// Returns whether a step reads differently for each item.
+fn takes_values(step: &Step) -> bool {
     match &step.action {
-        StepAction::Agent { .. } | StepAction::WriteFile { .. } => step.name.is_none(),
+        StepAction::Agent { .. } | StepAction::WriteFile { .. } => true,
         StepAction::Shell { .. } | StepAction::Foreach(_) => false,
     }
 }

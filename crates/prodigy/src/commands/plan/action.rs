@@ -1,0 +1,46 @@
+//! What a step would do, with what is known filled in.
+
+use prodigy_core::{
+    template::Text,
+    vars::Vars,
+    workflow::{Step, StepAction},
+};
+
+use crate::{output::one_line, report::count};
+
+/// Returns what kind of action a step has, and its text.
+///
+/// A prompt or a path is filled in if all its values are known; otherwise it is as
+/// written. A command is always as written: its values travel in the environment.
+pub(super) fn parts<'a>(step: &'a Step, vars: &Vars) -> (&'a str, String) {
+    match &step.action {
+        StepAction::Shell { script, .. } => ("shell", script.source().to_owned()),
+        StepAction::Agent { agent, prompt } => (agent.as_str(), filled(prompt, vars)),
+        StepAction::WriteFile { path, .. } => ("write_file", filled(path, vars)),
+        StepAction::Foreach(each) => ("foreach", count(each.steps.len(), "step")),
+    }
+}
+
+/// Returns the action of a step for people, line by line, with the steps inside it.
+pub(super) fn lines(step: &Step, vars: &Vars) -> Vec<String> {
+    let (kind, text) = parts(step, vars);
+    let text = format!("{kind}: {text}");
+    let mut lines = text.trim_end().lines();
+    let first = lines.next().map(str::to_owned);
+    let mut shown: Vec<_> =
+        first.into_iter().chain(lines.map(|line| format!("  {line}"))).collect();
+    if let StepAction::Foreach(each) = &step.action {
+        let inside = each.steps.iter().flat_map(|step| named(step, vars));
+        shown.extend(inside.map(|line| format!("  {line}")));
+    }
+    shown
+}
+
+/// Returns the name of a step, if it has one, and its action, line by line.
+pub(super) fn named(step: &Step, vars: &Vars) -> Vec<String> {
+    step.name.iter().map(|name| one_line(name)).chain(lines(step, vars)).collect()
+}
+
+fn filled(text: &Text, vars: &Vars) -> String {
+    text.render(vars).unwrap_or_else(|_unknown| text.source().to_owned())
+}
