@@ -49,6 +49,11 @@ pub(super) fn run(args: &Args, command: &VerifyArgs, out: &mut Output) -> Result
     if failed == 0 {
         return Ok(Exit::Success);
     }
-    out.note(format_args!("\nnext: `prodigy repair {job} --dry-run` says what can be kept"));
+    // A repair mends the journal and nothing else.
+    if findings.iter().any(|finding| finding.check == checks::JOURNAL && !finding.ok) {
+        out.note(format_args!("\nnext: `prodigy repair {job} --dry-run` says what can be kept"));
+    } else {
+        out.note(format_args!("\nnext: `prodigy events {job}` shows what the journal says"));
+    }
     Ok(Exit::Failure)
 }

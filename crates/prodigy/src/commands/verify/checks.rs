@@ -19,6 +19,9 @@ use crate::{error::explained, output::one_line, workflow_file};
 /// The item that the steps of a sequential workflow belong to.
 const ITEM: &str = "workflow";
 
+/// The check of the journal's lines.
+pub(super) const JOURNAL: &str = "journal";
+
 /// What one check found.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
@@ -47,6 +50,8 @@ struct History {
     job: Job,
     /// The first record that does not fit, or that every one does.
     fits: Result<String, String>,
+    /// Whether all of them could be read and fit.
+    is_whole: bool,
     /// Whether the checkpoint is what the records up to it add up to, if they go that far.
     agrees: Option<bool>,
     /// Where the output of each finished step is.
@@ -68,7 +73,7 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::E
     let logs = logs_are_there(layout, job, &history.logs);
     let merge = merge_is_there(&history);
     Ok(vec![
-        Finding::new("journal", lines),
+        Finding::new(JOURNAL, lines),
         Finding::new("history", history.fits),
         Finding::new("checkpoint", checkpoint),
         Finding::new("workflow", workflow),
@@ -111,6 +116,7 @@ impl History {
         let mut history = Self {
             job: Job::default(),
             fits: Ok(String::new()),
+            is_whole: true,
             agrees: None,
             logs: Vec::new(),
             target: None,
@@ -120,10 +126,12 @@ impl History {
             // What is wrong with the line is told by the check of the lines.
             let Ok(record) = record else {
                 cut = " before the damage";
+                history.is_whole = false;
                 break;
             };
             if let Err(error) = history.job.apply(&record) {
                 history.fits = Err(error.to_string());
+                history.is_whole = false;
                 break;
             }
             history.note(record);
@@ -178,25 +186,27 @@ fn checkpoint_agrees(
     history: &History,
     checkpoint: Result<Option<Checkpoint>, store::Error>,
 ) -> Result<String, String> {
-    const SAFE: &str = "it can be deleted, the journal holds everything";
+    // While the journal is damaged, the checkpoint may be all that is left of some records.
+    let safe =
+        if history.is_whole { "; it can be deleted, the journal holds everything" } else { "" };
     let checkpoint = match checkpoint {
         Ok(Some(checkpoint)) => checkpoint,
         Ok(None) => return Ok("there is none, and none is needed".to_owned()),
-        Err(error) => return Err(format!("{}; {SAFE}", explained(&error))),
+        Err(error) => return Err(format!("{}{safe}", explained(&error))),
     };
     if !checkpoint.is_readable() {
-        return Err(format!("another version of prodigy wrote it; {SAFE}"));
+        return Err(format!("another version of prodigy wrote it{safe}"));
     }
     let covers = checkpoint.covers();
     match history.agrees {
         Some(true) => Ok(format!("it says what the journal says up to record {covers}")),
         Some(false) => {
-            Err(format!("it does not say what the journal says up to record {covers}; {SAFE}"))
+            Err(format!("it does not say what the journal says up to record {covers}{safe}"))
         }
         None => {
             let last = history.job.seq;
             Err(format!(
-                "it covers record {covers}, and the journal can be read up to {last}; {SAFE}"
+                "it covers record {covers}, and the journal can be read up to {last}{safe}"
             ))
         }
     }
