@@ -7,10 +7,11 @@ use prodigy_core::{
     ids::JobId,
     job::{JobStatus, Summary},
 };
-use prodigy_engine::store::{Holder, Layout, Reader};
+use prodigy_engine::store::{Holder, Layout};
 use rustix::process::Signal;
 
 use super::{
+    context,
     lookup::{find_job, job_error, summary},
     pause::{holder, not_running},
 };
@@ -93,10 +94,7 @@ fn tell(
 
 /// Returns the grace that the run was most likely started with.
 fn grace(args: &Args, layout: &Layout, job: &JobId) -> Result<Duration, CliError> {
-    let mut records = Summary::default();
     // A journal that cannot be read is no reason not to stop its job.
-    let first = Reader::open(layout, job).ok().and_then(|mut reader| reader.next()?.ok());
-    first.iter().for_each(|record| records.apply(record));
-    let repository = records.started.map(|started| started.repository);
+    let repository = context::started(layout, job).ok().map(|started| started.repository);
     Ok(Config::load(args, repository.as_deref().map(Path::new))?.grace.value)
 }
