@@ -69,6 +69,11 @@ impl Checkpoint {
         self.version == VERSION
     }
 
+    /// Returns whether this is what a job comes to, the time of writing aside.
+    pub fn agrees_with(&self, id: &JobId, job: &Job) -> bool {
+        *self == Self::new(id, job, self.last_checkpoint_at)
+    }
+
     /// Returns the job.
     pub fn into_job(self) -> Job {
         self.job

@@ -33,6 +33,9 @@ pub(crate) enum Command {
     #[command(visible_alias = "sessions")]
     Jobs(commands::jobs::JobsArgs),
     Logs(commands::logs::LogsArgs),
+    Pause(commands::pause::PauseArgs),
+    Stop(commands::stop::StopArgs),
+    Verify(commands::verify::VerifyArgs),
     Repair(commands::repair::RepairArgs),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),

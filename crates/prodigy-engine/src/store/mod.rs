@@ -9,6 +9,7 @@ mod error;
 mod files;
 #[cfg(test)]
 mod fixture;
+mod holder;
 mod journal;
 mod layout;
 mod line;
@@ -21,6 +22,7 @@ mod syncer;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use error::Error;
 pub use files::{create_dir, open_to_read, prepare_home, write_atomic};
+pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::Layout;
 pub use lock::JobLock;

@@ -12,6 +12,7 @@ pub(crate) mod logs;
 pub(crate) mod lookup;
 pub(crate) mod man;
 mod parameters;
+pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod reference;
 pub(crate) mod repair;
@@ -20,8 +21,10 @@ pub(crate) mod run;
 pub(crate) mod schema;
 mod setup;
 pub(crate) mod simulate_agent;
+pub(crate) mod stop;
 pub(crate) mod supervise;
 pub(crate) mod validate;
+pub(crate) mod verify;
 pub(crate) mod worktree;
 
 use crate::{
@@ -45,6 +48,9 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Events(command) => events::run(args, command, out),
         Command::Jobs(command) => jobs::run(args, command, out),
         Command::Logs(command) => logs::run(args, command, out),
+        Command::Pause(command) => pause::run(args, command, out),
+        Command::Stop(command) => stop::run(args, command, out),
+        Command::Verify(command) => verify::run(args, command, out),
         Command::Repair(command) => repair::run(args, command, out),
         Command::Config(command) => config::run(args, command, out),
         Command::Init(command) => init::run(args, command, out),

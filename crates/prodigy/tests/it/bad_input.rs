@@ -361,7 +361,7 @@ fn names_cannot_be_paths() {
         let job_id = format!("--job-id={job}");
         let seen = world.prodigy(&["run", "workflow.yml", &job_id]);
         assert_eq!(seen.code, Some(2), "{job}");
-        for command in ["resume", "events", "logs", "repair"] {
+        for command in ["resume", "events", "logs", "repair", "verify", "pause", "stop"] {
             let seen = world.prodigy(&[command, "--", job]);
             assert_eq!(seen.code, Some(2), "{command} {job}: {seen}");
         }

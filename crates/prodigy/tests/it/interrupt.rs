@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(15);
 /// Makes a world whose third step says `begun` and then waits for `gate`, both beside the repository.
 ///
 /// Each step adds a line; the last one commits them.
-fn gated(hold: &str) -> World {
+pub(crate) fn gated(hold: &str) -> World {
     let world = world("- shell: 'true'\n");
     let root = world.root().display().to_string();
     world.write(
@@ -44,7 +44,7 @@ fn gated(hold: &str) -> World {
 }
 
 /// Starts the workflow and waits until its third step holds.
-fn start(world: &World) -> Started {
+pub(crate) fn start(world: &World) -> Started {
     let mut started = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(world, "the step begins", || begun(world).exists());
     started
@@ -63,7 +63,7 @@ fn begun(world: &World) -> PathBuf {
 }
 
 /// Lets the third step pass from now on.
-fn open_gate(world: &World) {
+pub(crate) fn open_gate(world: &World) {
     fs::write(world.root().join("gate"), "").unwrap();
 }
 
@@ -73,13 +73,13 @@ fn resume(world: &World) -> String {
 
 /// Checks that every step did its work once.
 #[track_caller]
-fn assert_done_once(world: &World) {
+pub(crate) fn assert_done_once(world: &World) {
     assert_eq!(world.read("lines"), "one\ntwo\nthree\nfour kept word\n");
     assert_nothing_runs(world);
 }
 
 #[track_caller]
-fn assert_nothing_runs(world: &World) {
+pub(crate) fn assert_nothing_runs(world: &World) {
     assert_eq!(marked(&world.root().display().to_string()), [""; 0]);
 }
 

@@ -1,0 +1,63 @@
+//! `prodigy pause`.
+
+use prodigy_core::ids::JobId;
+use prodigy_engine::store::{Holder, JobLock, Layout};
+use rustix::process::Signal;
+
+use super::lookup::{find_job, job_error, summary};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// Ask the process that runs a job to pause it, as Ctrl-C does
+///
+/// The step under way is asked to end, and ended after the grace period. This does
+/// not wait for that. Like a second Ctrl-C, a second `pause` ends the step at once.
+/// `prodigy resume` goes on with the step that was cut off.
+#[derive(clap::Args, Debug)]
+pub(crate) struct PauseArgs {
+    /// The job
+    job: JobId,
+}
+
+pub(super) fn run(args: &Args, command: &PauseArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let holder = holder(&layout, &job)?;
+    let asked = holder.signal(Signal::INT).map_err(|error| job_error(&job, error))?;
+    if !asked {
+        return Err(not_running(&layout, &job));
+    }
+    out.line(format_args!("asked process {} to pause job `{job}`", holder.pid()))?;
+    out.note(format_args!(
+        "\nnext: `prodigy events {job} --follow` shows it end, `prodigy resume {job}` goes on"
+    ));
+    Ok(Exit::Success)
+}
+
+/// Returns the process that runs a job, or says why it cannot be asked anything.
+pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<Holder, CliError> {
+    let failed = |error| job_error(job, error);
+    let Some(said) = JobLock::holder(layout, job).map_err(failed)? else {
+        return Err(not_running(layout, job));
+    };
+    if let Some(holder) = Holder::find(layout, job).map_err(failed)? {
+        return Ok(holder);
+    }
+    // It may have ended while we looked.
+    if JobLock::holder(layout, job).map_err(failed)?.is_none() {
+        return Err(not_running(layout, job));
+    }
+    let message = format!(
+        "job `{job}` is held by {said}, which is no prodigy of yours on this machine; nothing was sent"
+    );
+    Err(CliError::new(Exit::Busy, message)
+        .with_hint(format!("run this as the user and on the machine where `{job}` was started")))
+}
+
+/// Says that nobody runs a job, and what can be done with it instead.
+pub(super) fn not_running(layout: &Layout, job: &JobId) -> CliError {
+    let error = CliError::new(Exit::Usage, format!("no process runs job `{job}`"));
+    let resumable = summary(layout, job).is_ok_and(|(_, status, _)| status.is_resumable());
+    if resumable {
+        return error.with_hint(format!("`prodigy resume {job}` goes on with it"));
+    }
+    error.with_hint(format!("`prodigy jobs show {job}` shows how it ended"))
+}

@@ -1,0 +1,100 @@
+//! `prodigy stop`.
+
+use std::{path::Path, time::Duration};
+
+use prodigy_core::{
+    duration,
+    ids::JobId,
+    job::{JobStatus, Summary},
+};
+use prodigy_engine::store::{Holder, Layout};
+use rustix::process::Signal;
+
+use super::{
+    context,
+    lookup::{find_job, job_error, summary},
+    pause::{holder, not_running},
+};
+use crate::{cli::Args, config::Config, error::CliError, exit::Exit, output::Output};
+
+/// What a run may take to write down that it ended, beyond the grace of its step.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// Stop the process that runs a job, and wait until it is gone
+///
+/// The step under way is asked to end, and ended after the grace period.
+/// `prodigy resume` goes on with the step that was cut off.
+#[derive(clap::Args, Debug)]
+pub(crate) struct StopArgs {
+    /// The job
+    job: JobId,
+
+    /// End the step under way at once
+    #[arg(long)]
+    now: bool,
+}
+
+pub(super) fn run(args: &Args, command: &StopArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let limit = grace(args, &layout, &job)?.saturating_add(ENDING);
+    let holder = holder(&layout, &job)?;
+    let failed = |error| job_error(&job, error);
+    if !ask(&holder, command.now).map_err(failed)? {
+        return Err(not_running(&layout, &job));
+    }
+    if !holder.wait(limit).map_err(failed)? {
+        let message = format!(
+            "process {} still runs job `{job}` after {}",
+            holder.pid(),
+            duration::show(limit)
+        );
+        return Err(CliError::new(Exit::Failure, message)
+            .with_hint(format!("`prodigy stop {job} --now` does not wait for the step")));
+    }
+    let (summary, status, damage) = summary(&layout, &job).map_err(failed)?;
+    if let Some(error) = damage {
+        return Err(job_error(&job, error));
+    }
+    tell(&job, holder.pid(), &summary, status, out)?;
+    Ok(Exit::Success)
+}
+
+/// Asks a run to stop, or insists on it; `false` if it is gone.
+fn ask(holder: &Holder, now: bool) -> Result<bool, prodigy_engine::store::Error> {
+    let asked = holder.signal(Signal::TERM)?;
+    // A second signal insists. It is of another kind, for two of one kind may arrive as one.
+    Ok(asked && (!now || holder.signal(Signal::HUP)?))
+}
+
+/// Says what came of it.
+fn tell(
+    job: &JobId,
+    pid: i32,
+    summary: &Summary,
+    status: JobStatus,
+    out: &mut Output,
+) -> Result<(), CliError> {
+    let steps = format!("{} of {} steps done", summary.steps_done, summary.steps_total);
+    match status {
+        JobStatus::Completed | JobStatus::CompletedWithFailures | JobStatus::Failed => {
+            out.line(format_args!("job `{job}` ended before it was stopped: {status} · {steps}"))?;
+        }
+        JobStatus::Running => {
+            out.line(format_args!("process {pid} is gone, and another one runs job `{job}`"))?;
+        }
+        JobStatus::Paused | JobStatus::Interrupted | JobStatus::MergeOutstanding => {
+            out.line(format_args!("stopped job `{job}`: {status} · {steps}"))?;
+        }
+    }
+    if status.is_resumable() {
+        out.note(format_args!("\nnext: `prodigy resume {job}` goes on"));
+    }
+    Ok(())
+}
+
+/// Returns the grace that the run was most likely started with.
+fn grace(args: &Args, layout: &Layout, job: &JobId) -> Result<Duration, CliError> {
+    // A journal that cannot be read is no reason not to stop its job.
+    let repository = context::started(layout, job).ok().map(|started| started.repository);
+    Ok(Config::load(args, repository.as_deref().map(Path::new))?.grace.value)
+}

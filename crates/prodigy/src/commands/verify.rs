@@ -1,0 +1,59 @@
+//! `prodigy verify`.
+
+mod checks;
+
+use prodigy_core::ids::JobId;
+use serde_json::json;
+
+use super::lookup::{find_job, job_error};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// The version of the document that `--json` prints.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Prove from its journal that a job is whole
+///
+/// Every record is read again and has to fit the ones before it; then the checkpoint,
+/// the stored workflow, the output of the steps and the merge have to be what the
+/// records say. Nothing is changed. The job may be running.
+#[derive(clap::Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// The job
+    job: JobId,
+
+    /// Print a JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, command: &VerifyArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let findings = checks::all(&layout, &job).map_err(|error| job_error(&job, error))?;
+    let failed = findings.iter().filter(|finding| !finding.ok).count();
+    if command.json {
+        let document = json!({
+            "schema_version": SCHEMA_VERSION, "job_id": job, "whole": failed == 0, "checks": findings,
+        });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+    } else {
+        for finding in &findings {
+            let word = if finding.ok { "ok  " } else { "FAIL" };
+            out.line(format_args!("{word}  {} — {}", finding.check, finding.detail))?;
+        }
+        let verdict = match failed {
+            0 => "whole".to_owned(),
+            _ => format!("not whole: {failed} of {} checks failed", findings.len()),
+        };
+        out.line(format_args!("job `{job}` is {verdict}"))?;
+    }
+    if failed == 0 {
+        return Ok(Exit::Success);
+    }
+    // A repair mends the journal and nothing else.
+    if findings.iter().any(|finding| finding.check == checks::JOURNAL && !finding.ok) {
+        out.note(format_args!("\nnext: `prodigy repair {job} --dry-run` says what can be kept"));
+    } else {
+        out.note(format_args!("\nnext: `prodigy events {job}` shows what the journal says"));
+    }
+    Ok(Exit::Failure)
+}
