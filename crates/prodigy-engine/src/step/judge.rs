@@ -1,6 +1,6 @@
 //! `validate`: a judge decides whether a step is done.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use prodigy_core::{
     failure::{Failure, FailureKind},
@@ -15,6 +15,10 @@ use super::{
     output::Output,
     workplace::inside,
 };
+use crate::store;
+
+/// The most that a judge may say.
+const RESULT_LIMIT: u64 = 1024 * 1024;
 
 /// What the judge said.
 struct Judgement {
@@ -70,13 +74,7 @@ async fn judge(
     scope: &mut Scope,
 ) -> Result<Judgement, Failure> {
     let file = match &validate.result_file {
-        Some(path) => {
-            let shown = path.render(&scope.vars).map_err(|error| template(&error))?;
-            let path = inside(workplace.tree.path(), Path::new(&shown)).map_err(|message| {
-                Failure::new(FailureKind::WorktreeError, format!("result_file: {message}"))
-            })?;
-            Some((shown, path))
-        }
+        Some(path) => Some(path.render(&scope.vars).map_err(|error| template(&error))?),
         None => None,
     };
     let prefix = format!("{}.validate", task.path);
@@ -89,10 +87,7 @@ async fn judge(
         Err(end) => return Err(ended(end, "validate")),
     };
     let text = match &file {
-        Some((shown, path)) => fs::read_to_string(path).map_err(|error| {
-            let message = format!("the judge left no `{shown}`: {error}");
-            Failure::new(FailureKind::ValidationFailed, message)
-        })?,
+        Some(shown) => result(workplace.tree.path(), shown)?,
         None => printed,
     };
     match serde_json::from_str(&text) {
@@ -110,6 +105,19 @@ async fn judge(
             let message = "the judge's result file does not hold a JSON object";
             Err(Failure::new(FailureKind::ValidationFailed, message))
         }
+    }
+}
+
+/// Reads the file that the judge left, which may be anything: also a link or a pipe.
+fn result(root: &Path, shown: &str) -> Result<String, Failure> {
+    let failed = |message: String| Failure::new(FailureKind::ValidationFailed, message);
+    let path = inside(root, Path::new(shown)).map_err(|message| {
+        Failure::new(FailureKind::WorktreeError, format!("result_file: {message}"))
+    })?;
+    match store::read_bounded(&path, RESULT_LIMIT) {
+        Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(None) => Err(failed(format!("the judge left no `{shown}`"))),
+        Err(error) => Err(failed(format!("the judge's `{shown}` cannot be read: {error}"))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `--param` and `--param-file`: the values a person gives to a workflow.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use prodigy_core::{
     workflow::{Parameter, ParameterKind},
@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
-use crate::{error::CliError, exit::Exit};
+use crate::{error::CliError, exit::Exit, input};
 
 /// Puts the parameters of a run together and checks them.
 pub(super) fn resolve(
@@ -57,8 +57,7 @@ pub(super) fn resolve(
 /// Reads parameters from a YAML or JSON file.
 fn read(path: &Path) -> Result<BTreeMap<String, Value>, CliError> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| usage(format!("cannot read `{shown}`")).because(error))?;
+    let text = input::read(path).map_err(|error| CliError::new(error.exit(), error.to_string()))?;
     let node = yaml::parse(&text, 0).map_err(|found| {
         let first = found.into_iter().next().map(|one| one.message).unwrap_or_default();
         CliError::new(Exit::Invalid, format!("`{shown}`: {first}"))

@@ -20,6 +20,7 @@ mod keys;
 mod logs;
 mod process;
 mod repair;
+mod review_security;
 mod run;
 mod simulate_agent;
 mod stories;
