@@ -86,7 +86,10 @@ fn pipes_and_endless_files_are_refused_as_input() {
         ("env.yml", "env_files: [../input]\nsteps: [{ shell: ls }]\n"),
         ("secret.yml", "secrets: { S: { file: ../input } }\nsteps: [{ shell: ls }]\n"),
         ("param.yml", "parameters: { p: { default: x } }\nsteps: [{ shell: ls }]\n"),
-        ("map.yml", "mode: mapreduce\nmap: { input: { file: ../input }, agent_template: [{ shell: ls }] }\n"),
+        (
+            "map.yml",
+            "mode: mapreduce\nmap: { input: { file: ../input }, agent_template: [{ shell: ls }] }\n",
+        ),
     ] {
         world.write(file, workflow);
     }
@@ -238,11 +241,11 @@ fn state_that_is_no_file_is_refused_and_never_waited_for() {
     [exit 1]
 
     pipe logs/repo/job/workflow/attempt-1.out
-    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: No such device or address (os error 6)
+    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: it is not a regular file
     [exit 1]
 
     link logs/repo/job/workflow/attempt-1.out
-    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: Too many levels of symbolic links (os error 40)
+    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: it is a symbolic link
     [exit 1]
 
     directory logs/repo/job/workflow/attempt-1.out
@@ -250,15 +253,91 @@ fn state_that_is_no_file_is_refused_and_never_waited_for() {
     [exit 1]
 
     pipe ../repo/.git/prodigy.lock
-    error: cannot open `$ROOT/repo/.git/prodigy.lock`: No such device or address (os error 6)
+    error: cannot open `$ROOT/repo/.git/prodigy.lock`: it is not a regular file
     [exit 1]
 
     link ../repo/.git/prodigy.lock
-    error: cannot open `$ROOT/repo/.git/prodigy.lock`: Too many levels of symbolic links (os error 40)
+    error: cannot open `$ROOT/repo/.git/prodigy.lock`: it is a symbolic link
     [exit 1]
 
     directory ../repo/.git/prodigy.lock
     error: cannot open `$ROOT/repo/.git/prodigy.lock`: Is a directory (os error 21)
+    [exit 1]
+    ");
+}
+
+#[test]
+fn nothing_is_changed_where_a_link_in_the_place_of_the_worktree_leads() {
+    let world = world(
+        "- shell: 'test -e \"$VICTIM/../go\" || { cd /; rm -rf \"$PRODIGY_WORKTREE\"; ln -s \"$VICTIM\" \"$PRODIGY_WORKTREE\"; exit 1; }'\n  name: a\n  on_failure: true\n- shell: ls\n",
+    );
+    let victim = world.root().join("victim");
+    fs::create_dir_all(victim.join("deep")).unwrap();
+    fs::write(victim.join("deep/file"), "precious").unwrap();
+    let world = world.env("VICTIM", victim.to_str().unwrap());
+    assert_snapshot!(run(&world), @"
+    ----- stderr -----
+    · job job · workflow.yml · 2 steps
+    ✗ 1 a: exit code 1
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job` is no longer the job's worktree: something else was put in its place
+
+    failed at step 1: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job` is no longer the job's worktree: something else was put in its place · 0 of 2 steps done
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    output: prodigy logs job 1
+    next: prodigy resume job
+    [exit 1]
+    ");
+    fs::write(world.root().join("go"), "").unwrap();
+    assert_snapshot!(bounded(&world, &["resume", "job", "-y"]), @"
+    ----- stderr -----
+    · job job resumed · 0 of 2 steps done
+    ✓ 1 a  [time]
+    ✓ 2 shell: ls  [time]
+
+    completed · 2 of 2 steps
+    nothing to merge: the steps made no commit
+    next: prodigy events job
+    ");
+    let names: Vec<_> =
+        fs::read_dir(&victim).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["deep"]);
+    assert_eq!(fs::read_to_string(victim.join("deep/file")).unwrap(), "precious");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_that_git_reads_is_not_waited_for() {
+    let mut seen = String::new();
+    for path in [
+        "$(git rev-parse --git-dir)/HEAD",
+        "$(git rev-parse --git-dir)/index",
+        "$(git rev-parse --git-common-dir)/refs/heads/prodigy/job/job",
+        ".gitattributes",
+        ".gitignore",
+    ] {
+        let world = world(&format!(
+            "- shell: p={path}; rm -f $p; mkfifo $p\n  name: a\n- shell: ls\n  auto_commit: true\n"
+        ));
+        seen += &format!("{path}\n{}\n\n", complaints(&run(&world)));
+    }
+    assert_snapshot!(seen, @"
+    $(git rev-parse --git-dir)/HEAD
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/repo/.git/worktrees/job/HEAD` is not a regular file
+    [exit 1]
+
+    $(git rev-parse --git-dir)/index
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/repo/.git/worktrees/job/index` is not a regular file
+    [exit 1]
+
+    $(git rev-parse --git-common-dir)/refs/heads/prodigy/job/job
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/repo/.git/refs/heads/prodigy/job/job` is not a regular file
+    [exit 1]
+
+    .gitattributes
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job/.gitattributes` is not a regular file
+    [exit 1]
+
+    .gitignore
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job/.gitignore` is not a regular file
     [exit 1]
     ");
 }
