@@ -1,7 +1,7 @@
 //! Workflow files on disk, and as they are kept with a job.
 
 use std::{
-    fs,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -10,10 +10,13 @@ use prodigy_core::{
     ids::hex,
     workflow::{self, Loaded, Rejected},
 };
-use prodigy_engine::run::Texts;
+use prodigy_engine::{run::Texts, store};
 use sha2::{Digest as _, Sha256};
 
 use crate::{error::CliError, exit::Exit, input, output::Output, report::diagnostics};
+
+/// The largest stored workflow that is read back, with all that it includes.
+const STORED_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// A workflow with the texts it was made of.
 #[derive(Clone)]
@@ -116,8 +119,12 @@ pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
     let path = state.join("sources.json");
     let shown = path.display().to_string();
     let bad = || CliError::new(Exit::Failure, format!("the stored workflow `{shown}` is damaged"));
-    let text = fs::read_to_string(&path).map_err(|error| bad().because(error))?;
-    let bundle: Bundle = serde_json::from_str(&text).map_err(|error| bad().because(error))?;
+    let text = match store::read_bounded(&path, STORED_LIMIT) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Err(bad().because(io::Error::from(io::ErrorKind::NotFound))),
+        Err(error) => return Err(bad().because(error)),
+    };
+    let bundle: Bundle = serde_json::from_slice(&text).map_err(|error| bad().because(error))?;
     let Some(first) = bundle.sources.first() else { return Err(bad()) };
     let mut read = |path: &str| {
         let found = bundle.sources.iter().find(|source| source.path == path);

@@ -104,6 +104,18 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// A job's worktree is not the directory that was made for it.
+    #[error("`{}` is no longer the job's worktree: something else was put in its place", path.display())]
+    Replaced {
+        /// The worktree.
+        path: PathBuf,
+    },
+    /// Git would wait for ever for something to read.
+    #[error("`{}` is not a regular file", path.display())]
+    Special {
+        /// What git would read.
+        path: PathBuf,
+    },
     /// What was remembered of the repository's configuration could not be stored or read.
     #[error("the record of the repository's configuration is damaged")]
     Guard {
@@ -138,6 +150,7 @@ impl Error {
             Self::BranchExists { .. } | Self::PathTaken { .. } => {
                 Some("`prodigy worktree ls` lists what earlier jobs left")
             }
+            Self::Replaced { .. } => Some("`prodigy resume` makes the worktree again"),
             Self::TargetRewritten { .. } => Some("merge the job's branch by hand with `git merge`"),
             Self::Refused { .. }
             | Self::Failed { .. }
@@ -146,6 +159,7 @@ impl Error {
             | Self::File { .. }
             | Self::NoSuchCommit { .. }
             | Self::NoSuchBranch { .. }
+            | Self::Special { .. }
             | Self::Guard { .. } => None,
         }
     }

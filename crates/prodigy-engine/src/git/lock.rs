@@ -2,10 +2,14 @@
 
 use std::{
     fs::{File, OpenOptions},
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
+use rustix::fs::OFlags;
+
 use super::Error;
+use crate::store::plainly;
 
 /// Held while worktrees are added or removed and while a job is merged.
 ///
@@ -20,7 +24,15 @@ impl RepoLock {
     /// Waits for the lock of the repository with this common directory.
     pub(super) fn take(common_dir: &Path) -> Result<Self, Error> {
         let path = common_dir.join("prodigy.lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        // An agent may have put a link or a pipe in its place.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
+            .open(&path)
+            .map_err(plainly);
         let file = file.map_err(Error::file("open", &path))?;
         file.lock().map_err(Error::file("lock", &path))?;
         Ok(Self { _file: file })

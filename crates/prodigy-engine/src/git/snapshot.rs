@@ -31,6 +31,7 @@ impl JobTree {
     /// Files that came since are removed, ignored ones stay. The job's branch is
     /// checked out afterwards, whatever was before.
     pub fn restore(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        self.check()?;
         self.repair_link()?;
         self.remove_locks()?;
         self.remove_half_done()?;

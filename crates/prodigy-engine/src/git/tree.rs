@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
 };
 
@@ -65,6 +66,7 @@ impl JobTree {
 
     /// Returns the commit that is checked out, without starting git if that can be avoided.
     pub fn head(&self) -> Result<String, Error> {
+        self.check()?;
         if let Some(commit) = self.read_head() {
             return Ok(commit);
         }
@@ -103,6 +105,7 @@ impl JobTree {
     /// Returns the paths that differ from the last commit, ignored files left out.
     pub fn has_uncommitted(&self) -> Result<Vec<String>, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
+        self.check()?;
         let fields = self.call(&args).reading().fields()?;
         Ok(fields.iter().map(|field| shown(field.get(3..).unwrap_or_default())).collect())
     }
@@ -111,6 +114,7 @@ impl JobTree {
     ///
     /// No hooks run and nothing is signed: nobody is there to type a passphrase.
     pub fn commit_all(&self, message: &str) -> Result<Option<String>, Error> {
+        self.check()?;
         self.remove_locks()?;
         self.call(&["add", "--all", "--sparse"]).durable().run()?;
         let diff = self.call(&["diff-index", "--cached", "--quiet", "HEAD", "--"]).or(&[1]);
@@ -149,7 +153,9 @@ impl JobTree {
         let link = self.path().join(".git");
         let wanted = [b"gitdir: ", self.place.git_dir.as_os_str().as_encoded_bytes(), b"\n"];
         let wanted = wanted.concat();
-        let is_file = link.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+        // A link to our directory is short; a longer file would only fill our memory.
+        let is_file =
+            link.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() < 64 * 1024);
         if is_file && fs::read(&link).is_ok_and(|text| self.leads_home(&text, &wanted)) {
             return Ok(());
         }
@@ -167,6 +173,24 @@ impl JobTree {
         let target = target.and_then(|target| std::str::from_utf8(target).ok());
         let resolved = target.and_then(|target| self.path().join(target).canonicalize().ok());
         resolved.is_some_and(|resolved| resolved == self.place.git_dir)
+    }
+
+    /// Refuses to work in what an agent has put in the place of the worktree, or of a file
+    /// that git reads: git follows a link wherever it leads and waits for a pipe.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if !self.path().canonicalize().is_ok_and(|path| path == self.path()) {
+            return Err(Error::Replaced { path: self.path().to_owned() });
+        }
+        let branch = self.place.common_dir.join("refs/heads").join(&self.branch);
+        let of_git = ["HEAD", "index"].map(|name| self.place.git_dir.join(name));
+        let in_tree = [".gitattributes", ".gitignore"].map(|name| self.path().join(name));
+        for path in of_git.into_iter().chain(in_tree).chain([branch]) {
+            let is_waited_for = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
+            if fs::metadata(&path).is_ok_and(|found| is_waited_for(found.file_type())) {
+                return Err(Error::Special { path });
+            }
+        }
+        Ok(())
     }
 
     /// Starts a call in this worktree.

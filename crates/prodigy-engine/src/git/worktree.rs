@@ -49,7 +49,9 @@ impl Repo {
     pub fn open_job_worktree(&self, path: &Path, branch: &str) -> Result<JobTree, Error> {
         let path = make_parent(path)?;
         let _lock = RepoLock::take(self.common_dir())?;
-        if path.is_dir() && self.admin_dir(&path)?.is_some() {
+        // What a link leads to is not ours.
+        let is_there = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if is_there && self.admin_dir(&path)?.is_some() {
             let tree = self.registered(&path, branch)?;
             tree.repair_link()?;
             return Ok(tree);

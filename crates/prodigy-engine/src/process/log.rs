@@ -11,6 +11,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::store::plainly;
+
 /// A log file that stays open from one launch to the next as long as the path is the same.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -60,17 +62,26 @@ impl Log {
                 open(path)
             }
             other => other,
-        }?;
-        let size = file.metadata()?.len();
+        }
+        .map_err(|errno| plainly(errno.into()))?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(plainly(Errno::NXIO.into()));
+        }
+        let size = metadata.len();
         self.open = Some((path.to_owned(), file));
         Ok(size)
     }
 }
 
 fn open(path: &Path) -> Result<File, Errno> {
-    // Not through a link: the directory may be in reach of an agent.
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Not through a link and not into a pipe: the directory may be in reach of an agent.
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::APPEND
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
 

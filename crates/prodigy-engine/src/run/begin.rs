@@ -25,9 +25,12 @@ use crate::{
     shutdown::Shutdown,
     store::{
         Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
-        write_atomic,
+        read_bounded, write_atomic,
     },
 };
+
+/// The largest record of a repository's settings that is read back.
+const GUARD_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// Everything about a run that does not come from its journal.
 pub struct Settings {
@@ -115,7 +118,10 @@ pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
 
 /// Begins a new job: everything it needs later is on disk before anything runs.
 pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
-    let Beginning { job, started, texts } = beginning;
+    let Beginning { job, mut started, texts } = beginning;
+    // What a resume needs stays as it is; the name is only shown.
+    let mask = mask(&settings.secrets);
+    started.workflow_name = started.workflow_name.map(|name| mask.mask_str(&name));
     super::perform::check_disk(&settings)?;
     let state = settings.layout.state_dir(&job);
     create_dir(&state)?;
@@ -225,7 +231,8 @@ pub(super) fn steps(workflow: &Workflow) -> &[Step] {
 /// Remembers the repository's settings as they were when the job began.
 pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
     let path = settings.layout.state_dir(job).join("guard.json");
-    if let Ok(text) = std::fs::read_to_string(&path) {
+    if let Some(text) = read_bounded(&path, GUARD_LIMIT)? {
+        let text = String::from_utf8_lossy(&text);
         return Ok(Guard::from_json(&settings.repo, &text)?);
     }
     let guard = Guard::take(&settings.repo)?;

@@ -1,6 +1,9 @@
 //! The environment that every step inherits.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 /// Variables that must not reach a step: they would point git at another
 /// repository, or make an agent believe it runs inside another one.
@@ -22,17 +25,9 @@ const SCRUBBED: &[&str] = &[
     "PWD",
 ];
 
-/// A file of environment variables that cannot be read.
+/// A file of environment variables that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvFileError {
-    /// It is not there, or not readable.
-    #[error("cannot read the environment file `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
     /// A line is not `NAME=value`.
     #[error("`{}:{line}`: expected `NAME=value`", path.display())]
     Line {
@@ -69,15 +64,11 @@ pub fn base_environment(
     env
 }
 
-/// Reads a file of `NAME=value` lines.
+/// Understands a file of `NAME=value` lines.
 ///
 /// Empty lines and lines that start with `#` are passed over; `export ` may stand
 /// in front; a value may stand in quotes. Nothing is expanded.
-pub fn read_env_file(path: PathBuf) -> Result<Vec<(String, String)>, EnvFileError> {
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(source) => return Err(EnvFileError::Read { path, source }),
-    };
+pub fn parse_env_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
     let mut variables = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -87,7 +78,7 @@ pub fn read_env_file(path: PathBuf) -> Result<Vec<(String, String)>, EnvFileErro
         let line = line.strip_prefix("export ").unwrap_or(line);
         let parsed = line.split_once('=').filter(|(name, _)| is_name(name.trim()));
         let Some((name, value)) = parsed else {
-            return Err(EnvFileError::Line { path, line: number + 1 });
+            return Err(EnvFileError::Line { path: path.to_owned(), line: number + 1 });
         };
         variables.push((name.trim().to_owned(), unquoted(value.trim()).to_owned()));
     }

@@ -22,7 +22,7 @@ use crate::{git, store};
 
 pub use begin::{Beginning, Resumption, Settings, Texts, new_job_id, resume, start};
 pub use dispatcher::Run;
-pub use environment::{EnvFileError, base_environment, read_env_file};
+pub use environment::{EnvFileError, base_environment, parse_env_file};
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {

@@ -23,7 +23,10 @@ use super::{
     output::{Failed, Limits, Output, judge},
     workplace::inside,
 };
-use crate::{agent::AgentRequest, process::Launch};
+use crate::{agent::AgentRequest, process::Launch, store};
+
+/// The most that a step may write to its result file.
+const RESULT_LIMIT: u64 = 64 * 1024;
 
 /// Where and how one try of a step runs.
 #[derive(Clone, Copy)]
@@ -187,10 +190,11 @@ fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
         return failure;
     }
     let path = workplace.result_file(step);
-    let Ok(text) = fs::read_to_string(&path) else { return failure };
+    // The step may have made anything of it, even a pipe.
+    let Ok(Some(text)) = store::read_bounded(&path, RESULT_LIMIT) else { return failure };
     // A result belongs to one try only; if it cannot be removed the next try overwrites it.
     fs::remove_file(&path).ok();
-    let code = serde_json::from_str::<serde_json::Value>(&text)
+    let code = serde_json::from_slice::<serde_json::Value>(&text)
         .ok()
         .and_then(|value| value.get("reason_code")?.as_str().map(str::to_owned));
     let kind = code.and_then(|code| FailureKind::ALL.iter().find(|kind| kind.code() == code));
@@ -263,22 +267,32 @@ impl File<'_> {
     }
 }
 
-/// Writes a file, never through a symbolic link.
-pub(super) fn put(path: &Path, bytes: &[u8], mode: Option<u32>, dirs: bool) -> std::io::Result<()> {
+/// Writes a file, never through a symbolic link and never into a pipe or device, which
+/// could keep everything waiting. The file is returned to be written on.
+pub(super) fn put(
+    path: &Path,
+    bytes: &[u8],
+    mode: Option<u32>,
+    dirs: bool,
+) -> std::io::Result<fs::File> {
     if let (true, Some(parent)) = (dirs, path.parent()) {
         fs::create_dir_all(parent)?;
     }
-    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(mode.unwrap_or(0o644))
-        .custom_flags(no_follow)
-        .open(path)?;
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
+        .open(path)
+        .map_err(store::plainly)?;
+    if !file.metadata()?.is_file() {
+        return Err(store::plainly(rustix::io::Errno::NXIO.into()));
+    }
     file.write_all(bytes)?;
     if let Some(mode) = mode {
         file.set_permissions(fs::Permissions::from_mode(mode))?;
     }
-    Ok(())
+    Ok(file)
 }

@@ -176,7 +176,7 @@ fn write_copy(
         Failure::new(FailureKind::WorktreeError, format!("output_file: {message}"))
     })?;
     let written = match &output.instead {
-        Some(text) => put(&path, text.as_bytes(), None, true),
+        Some(text) => put(&path, text.as_bytes(), None, true).map(drop),
         None => output.copy_to(workplace, &path),
     };
     written.map_err(|error| file_failure(&error, &format!("output_file `{shown}`: {error}")))

@@ -1,6 +1,6 @@
 //! `validate`: a judge decides whether a step is done.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{os::unix::fs::MetadataExt as _, path::Path};
 
 use prodigy_core::{
     failure::{Failure, FailureKind},
@@ -15,6 +15,10 @@ use super::{
     output::{Output, logged},
     workplace::inside,
 };
+use crate::store;
+
+/// The most that a judge may say.
+const RESULT_LIMIT: u64 = 1024 * 1024;
 
 /// What the judge said.
 struct Judgement {
@@ -67,16 +71,11 @@ async fn judge(
     scope: &mut Scope,
 ) -> Result<Judgement, Failure> {
     let file = match &validate.result_file {
-        Some(path) => {
-            let shown = path.render(&scope.vars).map_err(|error| template(&error))?;
-            let path = inside(workplace.tree.path(), Path::new(&shown)).map_err(|message| {
-                Failure::new(FailureKind::WorktreeError, format!("result_file: {message}"))
-            })?;
-            Some((shown, path))
-        }
+        Some(path) => Some(path.render(&scope.vars).map_err(|error| template(&error))?),
         None => None,
     };
-    let before = file.as_ref().map(|(_, path)| last_change(path));
+    let root = workplace.tree.path();
+    let before = file.as_ref().map(|shown| last_change(root, shown));
     let prefix = format!("{}.validate", task.path);
     let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
@@ -88,18 +87,15 @@ async fn judge(
         }
         Err(end) => return Err(ended(end, "validate")),
     };
-    if let (false, Some((shown, path))) = (succeeded, &file)
-        && before == Some(last_change(path))
+    if let (false, Some(shown)) = (succeeded, &file)
+        && before == Some(last_change(root, shown))
     {
         // What the file says is an older judgement, and perhaps about something else.
         let message = format!("the judge failed and left no new `{shown}`");
         return Err(Failure::new(FailureKind::ValidationFailed, message));
     }
     let text = match &file {
-        Some((shown, path)) => fs::read_to_string(path).map_err(|error| {
-            let message = format!("the judge left no `{shown}`: {error}");
-            Failure::new(FailureKind::ValidationFailed, message)
-        })?,
+        Some(shown) => result(workplace.tree.path(), shown)?,
         None => printed,
     };
     match serde_json::from_str(&text) {
@@ -121,11 +117,25 @@ async fn judge(
 }
 
 /// Returns what tells whether a file was written in the meantime.
-fn last_change(path: &Path) -> Option<(u64, i64, i64, Vec<u8>)> {
-    let metadata = fs::metadata(path).ok()?;
+fn last_change(root: &Path, shown: &str) -> Option<(u64, i64, i64, Option<Vec<u8>>)> {
+    let path = inside(root, Path::new(shown)).ok()?;
+    let metadata = path.symlink_metadata().ok()?;
     // The clock of a file system is coarse, so the content counts too.
-    let content = fs::read(path).ok()?;
+    let content = store::read_bounded(&path, RESULT_LIMIT).ok().flatten();
     Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), content))
+}
+
+/// Reads the file that the judge left, which may be anything: also a link or a pipe.
+fn result(root: &Path, shown: &str) -> Result<String, Failure> {
+    let failed = |message: String| Failure::new(FailureKind::ValidationFailed, message);
+    let path = inside(root, Path::new(shown)).map_err(|message| {
+        Failure::new(FailureKind::WorktreeError, format!("result_file: {message}"))
+    })?;
+    match store::read_bounded(&path, RESULT_LIMIT) {
+        Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(None) => Err(failed(format!("the judge left no `{shown}`"))),
+        Err(error) => Err(failed(format!("the judge's `{shown}` cannot be read: {error}"))),
+    }
 }
 
 /// Reads the judge's result; without a percentage the status decides.

@@ -1,7 +1,6 @@
 //! What a process printed, as variables and messages.
 
 use std::{
-    fs::{File, OpenOptions},
     io::{Read as _, Seek as _, SeekFrom},
     path::Path,
 };
@@ -13,7 +12,10 @@ use prodigy_core::{
 };
 
 use super::{Workplace, action::put};
-use crate::process::{Ended, EndedBy, Printed, Status};
+use crate::{
+    process::{Ended, EndedBy, Printed, Status},
+    store::open_to_read,
+};
 
 /// The most that a captured variable may hold.
 const CAPTURE_LIMIT: u64 = 1024 * 1024;
@@ -140,7 +142,7 @@ impl Output {
         }
         let path = workplace.log_file(self.slot, stderr);
         let read = || -> std::io::Result<Vec<u8>> {
-            let mut file = File::open(&path)?;
+            let mut file = open_to_read(&path).map_err(std::io::Error::other)?;
             file.seek(SeekFrom::Start(printed.log_at))?;
             let mut bytes = Vec::new();
             file.take(printed.log_len).read_to_end(&mut bytes)?;
@@ -155,7 +157,7 @@ impl Output {
     /// Copies standard output to a file: from memory if it is all there, else from the log.
     pub(super) fn copy_to(&self, workplace: &Workplace, path: &Path) -> std::io::Result<()> {
         if self.stdout.total == self.stdout.head.len() as u64 {
-            return put(path, &self.stdout.head, None, true);
+            return put(path, &self.stdout.head, None, true).map(drop);
         }
         if self.stdout.log_len < self.stdout.total {
             let Printed { total, log_len, .. } = self.stdout;
@@ -164,10 +166,10 @@ impl Output {
             );
             return Err(std::io::Error::other(message));
         }
-        put(path, b"", None, true)?;
-        let mut log = File::open(workplace.log_file(self.slot, false))?;
+        let mut file = put(path, b"", None, true)?;
+        let mut log =
+            open_to_read(&workplace.log_file(self.slot, false)).map_err(std::io::Error::other)?;
         log.seek(SeekFrom::Start(self.stdout.log_at))?;
-        let mut file = OpenOptions::new().append(true).open(path)?;
         std::io::copy(&mut log.take(self.stdout.log_len), &mut file)?;
         Ok(())
     }
@@ -206,7 +208,7 @@ pub(super) fn logged(workplace: &Workplace, range: &LogRange) -> Option<String> 
     if range.stdout_len > CAPTURE_LIMIT {
         return None;
     }
-    let mut file = File::open(workplace.log_file(range.slot, false)).ok()?;
+    let mut file = open_to_read(&workplace.log_file(range.slot, false)).ok()?;
     file.seek(SeekFrom::Start(range.stdout_at)).ok()?;
     let mut bytes = Vec::new();
     file.take(range.stdout_len).read_to_end(&mut bytes).ok()?;

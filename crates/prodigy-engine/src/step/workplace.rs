@@ -246,6 +246,9 @@ pub(super) fn inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
     if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(format!("`{shown}` must be relative and stay inside the worktree"));
     }
+    if root.is_symlink() {
+        return Err("a symbolic link was put in the place of the worktree".to_owned());
+    }
     let root = root.canonicalize().map_err(|error| format!("the worktree is gone: {error}"))?;
     let path = root.join(relative);
     let mut existing = path.as_path();

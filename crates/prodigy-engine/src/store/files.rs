@@ -170,7 +170,9 @@ pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
 }
 
 /// Reads a regular file of at most `limit` bytes; `None` if it is not there.
-pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+///
+/// As with [`open_to_read`], nothing else is followed or waited for.
+pub fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     let file = match open_regular(path, Mode::Read) {
         Ok(file) => file,
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -214,6 +216,16 @@ pub(super) fn sync_dir(path: &Path) -> Result<(), Error> {
     File::open(path)
         .and_then(|directory| directory.sync_all())
         .map_err(|error| Error::io("sync", path, error))
+}
+
+/// Says plainly why a file was refused that was opened without following links or waiting.
+pub(crate) fn plainly(error: io::Error) -> io::Error {
+    match rustix::io::Errno::from_io_error(&error) {
+        // A pipe that nobody reads.
+        Some(rustix::io::Errno::NXIO) => io::Error::other("it is not a regular file"),
+        Some(rustix::io::Errno::LOOP) => io::Error::other("it is a symbolic link"),
+        Some(_) | None => error,
+    }
 }
 
 /// Returns the directory that a path lies in.

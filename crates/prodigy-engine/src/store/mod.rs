@@ -21,7 +21,8 @@ mod syncer;
 
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use error::Error;
-pub use files::{create_dir, open_to_read, prepare_home, write_atomic};
+pub(crate) use files::plainly;
+pub use files::{create_dir, open_to_read, prepare_home, read_bounded, write_atomic};
 pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::Layout;

@@ -1,9 +1,6 @@
 //! Which home, which repository, which job: what most commands ask first.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     event::{Event, JobStarted},
@@ -24,6 +21,9 @@ use crate::{
 
 /// What to do about a home that cannot be used.
 const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
+
+/// The longest path that is read back as the owner of a name.
+const OWNER_LIMIT: u64 = 64 * 1024;
 
 /// Returns the directory that holds all state.
 pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
@@ -92,7 +92,8 @@ pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
     let root = repo.root().to_string_lossy();
     let name = repo_name(&repo.name())?;
     let owner = home.join("state").join(name.as_str()).join("repository");
-    let taken_by = fs::read_to_string(&owner).unwrap_or_default();
+    let taken_by = store::read_bounded(&owner, OWNER_LIMIT).map_err(store_error)?;
+    let taken_by = String::from_utf8(taken_by.unwrap_or_default()).unwrap_or_default();
     if taken_by.is_empty() || taken_by == root {
         return Ok(Layout::new(home.to_owned(), name));
     }

@@ -1,6 +1,6 @@
 //! `--param` and `--param-file`: the values a person gives to a workflow.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use prodigy_core::{
     workflow::{Parameter, ParameterKind},
@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
-use crate::{error::CliError, exit::Exit};
+use crate::{error::CliError, exit::Exit, input};
 
 /// What to do about a file of parameters that cannot be used.
 const FILE_HINT: &str = "a file of parameters is YAML or JSON, with a line `NAME: VALUE` for each";
@@ -61,9 +61,8 @@ pub(super) fn resolve(
 /// Reads parameters from a YAML or JSON file.
 fn read(path: &Path) -> Result<BTreeMap<String, Value>, CliError> {
     let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
-        usage(format!("cannot read `{shown}`")).because(error).with_hint(FILE_HINT)
-    })?;
+    let text = input::read(path)
+        .map_err(|error| CliError::new(error.exit(), error.to_string()).with_hint(FILE_HINT))?;
     let node = yaml::parse(&text, 0).map_err(|found| {
         let first = found.into_iter().next().map(|one| one.message).unwrap_or_default();
         CliError::new(Exit::Invalid, format!("`{shown}`: {first}"))

@@ -14,7 +14,7 @@ use super::{
     lookup::{find_job, job_error},
     setup,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workflow_file};
 
 /// Take up a job that stopped before its end
 ///
@@ -93,7 +93,7 @@ fn current(
     if command.use_current_workflow {
         return workflow_file::load(&path, out);
     }
-    let now = std::fs::read_to_string(&path);
+    let now = input::read(&path);
     if now.is_ok_and(|text| text != stored.text) {
         out.note(format_args!(
             "note: `{}` has changed since the job began; the stored one is used (`--use-current-workflow` takes the new one)",

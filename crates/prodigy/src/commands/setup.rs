@@ -15,7 +15,7 @@ use prodigy_engine::{
     agent::{self, Agent},
     git::Repo,
     process::{Quick, quick},
-    run::{self, Run, Settings, base_environment, read_env_file},
+    run::{self, Run, Settings, base_environment, parse_env_file},
     shutdown::Shutdown,
 };
 
@@ -25,6 +25,7 @@ use crate::{
     config::Config,
     error::{CliError, explained},
     exit::Exit,
+    input,
     output::Output,
     report::{diagnostics, progress, summary},
     workflow_file::File,
@@ -128,11 +129,12 @@ fn environment(
 ) -> Result<Vec<(OsString, OsString)>, CliError> {
     let mut env = base_environment(std::env::vars_os());
     for file in &workflow.env_files {
-        let variables = read_env_file(directory.join(file)).map_err(|error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            CliError::new(Exit::Invalid, format!("{error}{cause}"))
+        let path = directory.join(file);
+        let text = input::read(&path).map_err(|error| {
+            CliError::new(Exit::Invalid, format!("the environment file cannot be used: {error}"))
         })?;
+        let variables = parse_env_file(&path, &text)
+            .map_err(|error| CliError::new(Exit::Invalid, error.to_string()))?;
         for (name, value) in variables {
             env.retain(|(have, _)| *have != *name);
             env.push((name.into(), value.into()));
@@ -230,9 +232,7 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
         SecretSource::Env(name) => std::env::var(name)
             .map_err(|_| format!("the environment variable `{name}` is not set"))?,
         SecretSource::File(file) => {
-            let path = directory.join(file);
-            std::fs::read_to_string(&path)
-                .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?
+            input::read(&directory.join(file)).map_err(|error| error.to_string())?
         }
         SecretSource::Command(command) => {
             let program = OsString::from("sh");

@@ -21,6 +21,7 @@ mod logs;
 mod process;
 mod repair;
 mod review_run;
+mod review_security;
 mod run;
 mod simulate_agent;
 mod stop;

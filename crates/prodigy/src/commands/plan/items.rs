@@ -49,7 +49,12 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
         }
         MapInput::File(path) | MapInput::Guess(path) => {
             let path = rendered(path, request)?;
-            let Ok(bytes) = fs::read(root.join(&path)) else {
+            let file = root.join(&path);
+            if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+                let message = format!("`{path}` is not a regular file");
+                return Err(CliError::new(Exit::Invalid, message));
+            }
+            let Ok(bytes) = fs::read(&file) else {
                 return Ok(Chosen::Later(format!("`{path}` is not there yet")));
             };
             let kind = InputKind::of_path(Path::new(&path));

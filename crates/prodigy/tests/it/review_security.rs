@@ -1,0 +1,343 @@
+//! Files that an agent or a mistake has turned into something else, and values that mean harm.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use insta::assert_snapshot;
+use prodigy_testkit::World;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::stories::{stable, world};
+
+/// Runs `prodigy` with a limit, since what is tested here used to wait for ever.
+fn bounded(world: &World, args: &[&str]) -> String {
+    let mut command = world.command("timeout");
+    command.args(["-k", "1", "20", env!("CARGO_BIN_EXE_prodigy")]).args(args);
+    stable(&world.seen(&command.output().unwrap()))
+}
+
+/// Runs the workflow as job `job`.
+fn run(world: &World) -> String {
+    bounded(world, &["run", "workflow.yml", "-y", "--job-id", "job"])
+}
+
+/// Returns only the lines that say what went wrong.
+fn complaints(seen: &str) -> String {
+    let is_wanted = |line: &&str| {
+        ["✗", "error", "  caused", "hint", "[exit"].iter().any(|start| line.starts_with(start))
+    };
+    seen.lines().filter(is_wanted).collect::<Vec<_>>().join("\n")
+}
+
+/// Puts a pipe in the place of a file.
+fn pipe(path: &Path) {
+    if path.symlink_metadata().is_ok() {
+        fs::remove_file(path).unwrap();
+    }
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_steps_file_fails_the_step() {
+    for (number, (steps, expected)) in [
+        (
+            "- shell: mkfifo pipe\n- write_file: { path: pipe, content: x }\n",
+            "✗ 2 write_file: pipe: cannot write `pipe`: it is not a regular file",
+        ),
+        (
+            "- shell: mkfifo pipe; echo x\n  name: a\n  output_file: pipe\n",
+            "✗ 1 a: output_file `pipe`: it is not a regular file",
+        ),
+        ("- shell: mkfifo $PRODIGY_RESULT_FILE; exit 3\n  name: a\n", "✗ 1 a: exit code 3"),
+        (
+            "- shell: 'true'\n  name: a\n  validate: { shell: mkfifo r, result_file: r }\n",
+            "✗ 1 a: the judge's `r` cannot be read: `$ROOT/home/worktrees/repo/job/job/r` is not a regular file",
+        ),
+        (
+            "- shell: ln -s f l; touch f\n- write_file: { path: l, content: x }\n",
+            "✗ 2 write_file: l: cannot write `l`: it is a symbolic link",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let seen = complaints(&run(&world(steps)));
+        assert_eq!(seen, format!("{expected}\n[exit 1]"), "{number}");
+    }
+}
+
+#[test]
+fn a_judges_result_file_does_not_lead_out_of_the_worktree() {
+    let world = world(
+        "- shell: 'true'\n  name: a\n  validate: { shell: 'ln -s \"$OUT\" r', result_file: r }\n",
+    );
+    let out = world.root().join("out.json");
+    fs::write(&out, r#"{"completion_percentage": 100}"#).unwrap();
+    let world = world.env("OUT", out.to_str().unwrap());
+    assert_snapshot!(complaints(&run(&world)), @"
+    ✗ 1 a: result_file: `r` leads out of the worktree by a symbolic link
+    [exit 1]
+    ");
+}
+
+#[test]
+fn pipes_and_endless_files_are_refused_as_input() {
+    let world = world("- shell: ls\n");
+    for (file, workflow) in [
+        ("env.yml", "env_files: [../input]\nsteps: [{ shell: ls }]\n"),
+        ("secret.yml", "secrets: { S: { file: ../input } }\nsteps: [{ shell: ls }]\n"),
+        ("param.yml", "parameters: { p: { default: x } }\nsteps: [{ shell: ls }]\n"),
+        (
+            "map.yml",
+            "mode: mapreduce\nmap: { input: { file: ../input }, agent_template: [{ shell: ls }] }\n",
+        ),
+    ] {
+        world.write(file, workflow);
+    }
+    let input = world.root().join("input");
+    let mut seen = String::new();
+    for kind in ["pipe", "endless"] {
+        match kind {
+            "pipe" => pipe(&input),
+            _ => {
+                fs::remove_file(&input).unwrap();
+                symlink("/dev/zero", &input).unwrap();
+            }
+        }
+        for args in [
+            ["run", "env.yml", "-y"].as_slice(),
+            &["run", "secret.yml", "-y"],
+            &["run", "param.yml", "-y", "--param-file", "../input"],
+            &["plan", "map.yml"],
+        ] {
+            seen += &format!("{kind} {args:?}\n{}\n", complaints(&bounded(&world, args)));
+        }
+    }
+    assert_snapshot!(seen, @r#"
+    pipe ["run", "env.yml", "-y"]
+    error: the environment file cannot be used: `$ROOT/repo/../input` is not a regular file
+    [exit 9]
+    pipe ["run", "secret.yml", "-y"]
+    error: the secret `S` cannot be had: `$ROOT/repo/../input` is not a regular file
+    [exit 1]
+    pipe ["run", "param.yml", "-y", "--param-file", "../input"]
+    error: `../input` is not a regular file
+    [exit 2]
+    pipe ["plan", "map.yml"]
+    error: `../input` is not a regular file
+    [exit 9]
+    endless ["run", "env.yml", "-y"]
+    error: the environment file cannot be used: `$ROOT/repo/../input` is not a regular file
+    [exit 9]
+    endless ["run", "secret.yml", "-y"]
+    error: the secret `S` cannot be had: `$ROOT/repo/../input` is not a regular file
+    [exit 1]
+    endless ["run", "param.yml", "-y", "--param-file", "../input"]
+    error: `../input` is not a regular file
+    [exit 2]
+    endless ["plan", "map.yml"]
+    error: `../input` is not a regular file
+    [exit 9]
+    "#);
+}
+
+#[test]
+fn state_that_is_no_file_is_refused_and_never_waited_for() {
+    let mut seen = String::new();
+    for file in [
+        "state/repo/repository",
+        "state/repo/mapreduce/jobs/job/sources.json",
+        "state/repo/mapreduce/jobs/job/checkpoint.json",
+        "state/repo/mapreduce/jobs/job/guard.json",
+        "state/repo/mapreduce/jobs/job/lock",
+        "logs/repo/job/workflow/attempt-1.out",
+        "../repo/.git/prodigy.lock",
+    ] {
+        for kind in ["pipe", "link", "directory"] {
+            let world = world("- shell: echo\n- shell: exit 1\n  name: a\n");
+            run(&world);
+            let path = world.home().join(file);
+            if path.exists() {
+                fs::remove_file(&path).unwrap();
+            }
+            let victim = world.root().join("victim");
+            match kind {
+                "pipe" => pipe(&path),
+                "link" => symlink(&victim, &path).unwrap(),
+                _ => fs::create_dir(&path).unwrap(),
+            }
+            let said = complaints(&bounded(&world, &["resume", "job", "-y"]));
+            seen += &format!("{kind} {file}\n{said}\n\n");
+            assert!(!victim.exists(), "{kind} {file}");
+        }
+    }
+    assert_snapshot!(seen, @"
+    pipe state/repo/repository
+    error: `$ROOT/home/state/repo/repository` is not a regular file
+    [exit 1]
+
+    link state/repo/repository
+    error: `$ROOT/home/state/repo/repository` is not a regular file
+    [exit 1]
+
+    directory state/repo/repository
+    error: `$ROOT/home/state/repo/repository` is not a regular file
+    [exit 1]
+
+    pipe state/repo/mapreduce/jobs/job/sources.json
+    error: the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is damaged
+      caused by: `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is not a regular file
+    [exit 1]
+
+    link state/repo/mapreduce/jobs/job/sources.json
+    error: the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is damaged
+      caused by: `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is not a regular file
+    [exit 1]
+
+    directory state/repo/mapreduce/jobs/job/sources.json
+    error: the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is damaged
+      caused by: `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is not a regular file
+    [exit 1]
+
+    pipe state/repo/mapreduce/jobs/job/checkpoint.json
+    ✗ 2 a: exit code 1
+    [exit 1]
+
+    link state/repo/mapreduce/jobs/job/checkpoint.json
+    ✗ 2 a: exit code 1
+    [exit 1]
+
+    directory state/repo/mapreduce/jobs/job/checkpoint.json
+    ✗ 2 a: exit code 1
+    [exit 1]
+
+    pipe state/repo/mapreduce/jobs/job/guard.json
+    error: `$ROOT/home/state/repo/mapreduce/jobs/job/guard.json` is not a regular file
+    hint: `prodigy doctor` checks the home
+    [exit 1]
+
+    link state/repo/mapreduce/jobs/job/guard.json
+    error: `$ROOT/home/state/repo/mapreduce/jobs/job/guard.json` is not a regular file
+    hint: `prodigy doctor` checks the home
+    [exit 1]
+
+    directory state/repo/mapreduce/jobs/job/guard.json
+    error: `$ROOT/home/state/repo/mapreduce/jobs/job/guard.json` is not a regular file
+    hint: `prodigy doctor` checks the home
+    [exit 1]
+
+    pipe state/repo/mapreduce/jobs/job/lock
+    error: `$ROOT/home/state/repo/mapreduce/jobs/job/lock` is not a regular file
+    hint: `prodigy doctor` checks the home
+    [exit 1]
+
+    link state/repo/mapreduce/jobs/job/lock
+    error: `$ROOT/home/state/repo/mapreduce/jobs/job/lock` is not a regular file
+    hint: `prodigy doctor` checks the home
+    [exit 1]
+
+    directory state/repo/mapreduce/jobs/job/lock
+    error: `$ROOT/home/state/repo/mapreduce/jobs/job/lock` is not a regular file
+    hint: `prodigy doctor` checks the home
+    [exit 1]
+
+    pipe logs/repo/job/workflow/attempt-1.out
+    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: it is not a regular file
+    [exit 1]
+
+    link logs/repo/job/workflow/attempt-1.out
+    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: it is a symbolic link
+    [exit 1]
+
+    directory logs/repo/job/workflow/attempt-1.out
+    ✗ 2 a: cannot write the log `$ROOT/home/logs/repo/job/workflow/attempt-1.out`: Is a directory (os error 21)
+    [exit 1]
+
+    pipe ../repo/.git/prodigy.lock
+    error: cannot open `$ROOT/repo/.git/prodigy.lock`: it is not a regular file
+    [exit 1]
+
+    link ../repo/.git/prodigy.lock
+    error: cannot open `$ROOT/repo/.git/prodigy.lock`: it is a symbolic link
+    [exit 1]
+
+    directory ../repo/.git/prodigy.lock
+    error: cannot open `$ROOT/repo/.git/prodigy.lock`: Is a directory (os error 21)
+    [exit 1]
+    ");
+}
+
+#[test]
+fn nothing_is_changed_where_a_link_in_the_place_of_the_worktree_leads() {
+    let world = world(
+        "- shell: 'test -e \"$VICTIM/../go\" || { cd /; rm -rf \"$PRODIGY_WORKTREE\"; ln -s \"$VICTIM\" \"$PRODIGY_WORKTREE\"; exit 1; }'\n  name: a\n  on_failure: true\n- shell: ls\n",
+    );
+    let victim = world.root().join("victim");
+    fs::create_dir_all(victim.join("deep")).unwrap();
+    fs::write(victim.join("deep/file"), "precious").unwrap();
+    let world = world.env("VICTIM", victim.to_str().unwrap());
+    assert_snapshot!(run(&world), @"
+    ----- stderr -----
+    · job job · workflow.yml · 2 steps
+    ✗ 1 a: exit code 1
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job` is no longer the job's worktree: something else was put in its place
+
+    failed at step 1: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job` is no longer the job's worktree: something else was put in its place · 0 of 2 steps done
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    output: prodigy logs job 1
+    next: prodigy resume job
+    [exit 1]
+    ");
+    fs::write(world.root().join("go"), "").unwrap();
+    assert_snapshot!(bounded(&world, &["resume", "job", "-y"]), @"
+    ----- stderr -----
+    · job job resumed · 0 of 2 steps done
+    ✓ 1 a  [time]
+    ✓ 2 shell: ls  [time]
+
+    completed · 2 of 2 steps
+    nothing to merge: the steps made no commit
+    next: prodigy events job
+    ");
+    let names: Vec<_> =
+        fs::read_dir(&victim).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["deep"]);
+    assert_eq!(fs::read_to_string(victim.join("deep/file")).unwrap(), "precious");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_that_git_reads_is_not_waited_for() {
+    let mut seen = String::new();
+    for path in [
+        "$(git rev-parse --git-dir)/HEAD",
+        "$(git rev-parse --git-dir)/index",
+        "$(git rev-parse --git-common-dir)/refs/heads/prodigy/job/job",
+        ".gitattributes",
+        ".gitignore",
+    ] {
+        let world = world(&format!(
+            "- shell: p={path}; rm -f $p; mkfifo $p\n  name: a\n- shell: ls\n  auto_commit: true\n"
+        ));
+        seen += &format!("{path}\n{}\n\n", complaints(&run(&world)));
+    }
+    assert_snapshot!(seen, @"
+    $(git rev-parse --git-dir)/HEAD
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/repo/.git/worktrees/job/HEAD` is not a regular file
+    [exit 1]
+
+    $(git rev-parse --git-dir)/index
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/repo/.git/worktrees/job/index` is not a regular file
+    [exit 1]
+
+    $(git rev-parse --git-common-dir)/refs/heads/prodigy/job/job
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/repo/.git/refs/heads/prodigy/job/job` is not a regular file
+    [exit 1]
+
+    .gitattributes
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job/.gitattributes` is not a regular file
+    [exit 1]
+
+    .gitignore
+    ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job/.gitignore` is not a regular file
+    [exit 1]
+    ");
+}
