@@ -183,7 +183,10 @@ impl Output {
             .copied()
             .collect::<Vec<_>>()
             .join("\n");
-        let from = tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES));
+        let mut from = tail.len().saturating_sub(TAIL_BYTES);
+        while !tail.is_char_boundary(from) {
+            from += 1;
+        }
         if from > 0 {
             tail.replace_range(..from, "…");
         }
