@@ -83,7 +83,7 @@ impl Output {
     /// Returns the text for `${shell.output}`: standard output without its last newline.
     pub(super) fn shown(&self) -> String {
         match &self.instead {
-            Some(text) => text.clone(),
+            Some(text) => text.trim_end_matches(['\n', '\r']).to_owned(),
             None => text(&self.stdout),
         }
     }
