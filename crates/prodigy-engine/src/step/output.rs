@@ -85,7 +85,7 @@ impl Output {
     /// Returns the text for `${shell.output}`: standard output without its last newline.
     pub(super) fn shown(&self) -> String {
         match &self.instead {
-            Some(text) => text.clone(),
+            Some(text) => text.trim_end_matches(['\n', '\r']).to_owned(),
             None => text(&self.stdout),
         }
     }
@@ -185,7 +185,10 @@ impl Output {
             .copied()
             .collect::<Vec<_>>()
             .join("\n");
-        let from = tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES));
+        let mut from = tail.len().saturating_sub(TAIL_BYTES);
+        while !tail.is_char_boundary(from) {
+            from += 1;
+        }
         if from > 0 {
             tail.replace_range(..from, "…");
         }

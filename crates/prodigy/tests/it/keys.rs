@@ -162,14 +162,15 @@ steps:
     assert_snapshot!(run(&world), @r#"
     ----- stderr -----
     · job job · workflow.yml · 5 steps
-    ✓ 1 judged by an agent  [time]
+    ✗ 1 judged by an agent: validation found 50 % done, and 60 % is wanted
+    ~ 1 judged by an agent (failed, going on)  [time]
     ✓ 2 shell: test "${validation.completion_percentage}" = 50 && test "$(…  [time]
     ✗ 3.validate.2 shell: test -e mended: exit code 1
     ✓ 3 judged by commands  [time]
     ✓ 4 shell: test "$(wc -l < looks)" -eq 2  [time]
     ✓ 5 shell: rm looks mended done.txt result.json  [time]
 
-    completed · 5 of 5 steps
+    completed with failures: 1 step failed · 5 of 5 steps
     nothing to merge: the steps made no commit
     next: prodigy events job
     "#);
@@ -258,7 +259,6 @@ merge: { commands: [{ shell: sleep 60 }], timeout: 300ms }
     · job job · workflow.yml · 1 step
     ✓ 1 shell: git commit --quiet --allow-empty --message x  [time]
     ✗ merge.1 shell: sleep 60: still running after [time]
-    ✗ merge.1: still running after [time]
 
     failed at step merge.1: still running after [time] · 1 of 1 step done
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)

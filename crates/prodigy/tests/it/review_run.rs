@@ -264,3 +264,18 @@ merge:
     next: prodigy events job
     ");
 }
+
+#[test]
+fn what_an_agent_said_has_no_newline_at_its_end_either() {
+    let world = world(
+        r#"
+agents: { claude: { type: command, command: [echo, said] } }
+steps:
+  - claude: say it
+  - shell: printf '[%s]' "${claude.output}"
+"#,
+    );
+    run(&world);
+    assert_eq!(output(&world, "1"), "said");
+    assert_eq!(output(&world, "2"), "[said]");
+}
