@@ -12,7 +12,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use super::{context, parameters, run::Request};
+use super::{context, parameters, run::Request, setup};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 
 /// Show what a workflow would do, and do nothing
@@ -59,6 +59,9 @@ pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<
 /// Shows what a request would do.
 pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Exit, CliError> {
     let workflow = &request.file.loaded.workflow;
+    if let Err(error) = setup::refuse_unsupported(&request.file) {
+        out.note(format_args!("note: `prodigy run` refuses this workflow: {error}"));
+    }
     let head = request.repo.head().map_err(context::git_error)?;
     let work = match &workflow.body {
         Body::Sequential { steps } => Work::Steps(steps),

@@ -847,6 +847,21 @@ merge: [{ shell: "true" }]
 }
 
 #[test]
+fn a_plan_says_that_the_workflow_would_be_refused() {
+    let world = world("- claude: think\n  model: big\n");
+    assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
+    workflow  unnamed (workflow.yml)
+    start     main at [commit]
+    steps
+        1  claude: think
+    merge     plain git, asks first (`-y` says yes)
+    cost      unknown
+    ----- stderr -----
+    note: `prodigy run` refuses this workflow: this version cannot honour `model` (workflow.yml:2:3)
+    ");
+}
+
+#[test]
 fn the_command_that_a_run_names_next_works_wherever_it_is_typed() {
     let world = world("- shell: test -e ../../../../../gate\n");
     let home = world.root().join("an other home");
