@@ -241,6 +241,26 @@ fn a_prodigy_that_only_reads_the_job_is_left_alone() {
 }
 
 #[test]
+fn the_run_of_another_job_goes_on() {
+    let world = gated("sleep 300");
+    let begun = world.root().join("begun");
+    let mut other = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "other"]);
+    other.until(&world, "its step begins", || begun.exists());
+    fs::remove_file(begun).unwrap();
+    let started = start(&world);
+    assert_eq!(world.prodigy(&["stop", "job"]).code, Some(0));
+    assert_eq!(started.seen(&world).code, Some(143));
+    assert_snapshot!(world.prodigy(&["stop", "other"]), @"
+    stopped job `other`: paused · 2 of 5 steps done
+    ----- stderr -----
+
+    next: `prodigy resume other` goes on
+    ");
+    assert_eq!(other.seen(&world).code, Some(143));
+    assert_resumes(&world);
+}
+
+#[test]
 fn a_job_that_does_not_run_cannot_be_stopped() {
     let world = fixture::world();
     record(&layout(&world), "done", &completed());
