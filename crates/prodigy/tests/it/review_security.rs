@@ -341,3 +341,73 @@ fn a_pipe_in_the_place_of_a_file_that_git_reads_is_not_waited_for() {
     [exit 1]
     ");
 }
+
+#[test]
+fn a_file_that_is_no_workflow_is_not_included() {
+    let world = world("- shell: ls\n");
+    world.write("text", "root:x:0:0\nbin:x:1:1\n");
+    let mut seen = String::new();
+    for key in ["extends", "imports"] {
+        for file in ["text", "."] {
+            world.write("workflow.yml", format!("{key}: {file}\nsteps: [{{ shell: ls }}]\n"));
+            seen += &complaints(&bounded(&world, &["validate", "workflow.yml"]));
+            seen += "\n";
+        }
+    }
+    assert_snapshot!(seen, @"
+    error: `text` is neither a mapping nor a list of steps, but text
+    [exit 9]
+    error: cannot read `.`: `.` is a directory, not a file
+    [exit 9]
+    error: `text` is neither a mapping nor a list of steps, but text
+    [exit 9]
+    error: cannot read `.`: `.` is a directory, not a file
+    [exit 9]
+    ");
+}
+
+#[test]
+fn values_that_no_variable_can_hold_are_refused_before_anything_runs() {
+    let world = world("- shell: ls\n");
+    world.write("nul", "A=x\0y\n");
+    let mut seen = String::new();
+    for head in ["env_files: [nul]", "secrets: { S: { file: nul } }"] {
+        world.write("workflow.yml", format!("{head}\nsteps: [{{ shell: ls }}]\n"));
+        seen += &complaints(&run(&world));
+        seen += "\n";
+    }
+    assert_snapshot!(seen, @"
+    error: `$ROOT/repo/nul:1`: expected `NAME=value` without a NUL byte
+    [exit 9]
+    error: the secret `S` cannot be had: it holds a NUL byte, which no variable can
+    [exit 1]
+    ");
+}
+
+#[test]
+fn a_directory_whose_name_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = world("- shell: ls\n");
+    let odd = world.root().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::rename(world.repo(), &odd).unwrap();
+    let mut command = world.prodigy_command(&["run", "workflow.yml", "-y"]);
+    let seen = world.seen(&command.current_dir(&odd).output().unwrap());
+    assert_snapshot!(stable(&seen), @"
+    ----- stderr -----
+    error: the path `$ROOT/odd�` is not UTF-8 text
+
+    hint: rename the directory
+    [exit 2]
+    ");
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_workflow_is_masked() {
+    let world = world("name: to hunter2\nsecrets: { S: { env: S } }\nsteps: [{ shell: ls }]\n");
+    let world = world.env("S", "hunter2");
+    run(&world);
+    let seen = bounded(&world, &["jobs", "show", "job", "--json"]);
+    let name = seen.lines().find(|line| line.contains("workflow_name")).unwrap();
+    assert_snapshot!(name.trim(), @r#""workflow_name": "to ***","#);
+    assert!(!bounded(&world, &["events", "job", "--json"]).contains("hunter2"));
+}
