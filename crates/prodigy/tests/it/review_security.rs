@@ -1,6 +1,6 @@
 //! Files that an agent or a mistake has turned into something else, and values that mean harm.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{fmt::Write as _, fs, os::unix::fs::symlink, path::Path};
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;
@@ -96,12 +96,11 @@ fn pipes_and_endless_files_are_refused_as_input() {
     let input = world.root().join("input");
     let mut seen = String::new();
     for kind in ["pipe", "endless"] {
-        match kind {
-            "pipe" => pipe(&input),
-            _ => {
-                fs::remove_file(&input).unwrap();
-                symlink("/dev/zero", &input).unwrap();
-            }
+        if kind == "pipe" {
+            pipe(&input);
+        } else {
+            fs::remove_file(&input).unwrap();
+            symlink("/dev/zero", &input).unwrap();
         }
         for args in [
             ["run", "env.yml", "-y"].as_slice(),
@@ -109,7 +108,7 @@ fn pipes_and_endless_files_are_refused_as_input() {
             &["run", "param.yml", "-y", "--param-file", "../input"],
             &["plan", "map.yml"],
         ] {
-            seen += &format!("{kind} {args:?}\n{}\n", complaints(&bounded(&world, args)));
+            writeln!(seen, "{kind} {args:?}\n{}", complaints(&bounded(&world, args))).unwrap();
         }
     }
     assert_snapshot!(seen, @r#"
@@ -140,6 +139,25 @@ fn pipes_and_endless_files_are_refused_as_input() {
     "#);
 }
 
+/// Resumes a failed job in whose state one file was replaced, and returns the complaints.
+fn resumed_with(file: &str, kind: &str) -> String {
+    let world = world("- shell: echo\n- shell: exit 1\n  name: a\n");
+    run(&world);
+    let path = world.home().join(file);
+    if path.exists() {
+        fs::remove_file(&path).unwrap();
+    }
+    let victim = world.root().join("victim");
+    match kind {
+        "pipe" => pipe(&path),
+        "link" => symlink(&victim, &path).unwrap(),
+        _ => fs::create_dir(&path).unwrap(),
+    }
+    let said = complaints(&bounded(&world, &["resume", "job", "-y"]));
+    assert!(!victim.exists(), "{kind} {file}");
+    said
+}
+
 #[test]
 fn state_that_is_no_file_is_refused_and_never_waited_for() {
     let mut seen = String::new();
@@ -153,21 +171,7 @@ fn state_that_is_no_file_is_refused_and_never_waited_for() {
         "../repo/.git/prodigy.lock",
     ] {
         for kind in ["pipe", "link", "directory"] {
-            let world = world("- shell: echo\n- shell: exit 1\n  name: a\n");
-            run(&world);
-            let path = world.home().join(file);
-            if path.exists() {
-                fs::remove_file(&path).unwrap();
-            }
-            let victim = world.root().join("victim");
-            match kind {
-                "pipe" => pipe(&path),
-                "link" => symlink(&victim, &path).unwrap(),
-                _ => fs::create_dir(&path).unwrap(),
-            }
-            let said = complaints(&bounded(&world, &["resume", "job", "-y"]));
-            seen += &format!("{kind} {file}\n{said}\n\n");
-            assert!(!victim.exists(), "{kind} {file}");
+            writeln!(seen, "{kind} {file}\n{}\n", resumed_with(file, kind)).unwrap();
         }
     }
     assert_snapshot!(seen, @"
@@ -317,7 +321,7 @@ fn a_pipe_in_the_place_of_a_file_that_git_reads_is_not_waited_for() {
         let world = world(&format!(
             "- shell: p={path}; rm -f $p; mkfifo $p\n  name: a\n- shell: ls\n  auto_commit: true\n"
         ));
-        seen += &format!("{path}\n{}\n\n", complaints(&run(&world)));
+        writeln!(seen, "{path}\n{}\n", complaints(&run(&world))).unwrap();
     }
     assert_snapshot!(seen, @"
     $(git rev-parse --git-dir)/HEAD
