@@ -53,6 +53,11 @@ pub(crate) fn load(path: &Path, out: &mut Output) -> Result<File, CliError> {
         Some(_) | None => PathBuf::from("."),
     };
     let directory = std::path::absolute(&directory).unwrap_or(directory);
+    // A job that is resumed could not find it again.
+    if directory.to_str().is_none() {
+        let message = format!("the path `{}` is not UTF-8 text", directory.display());
+        return Err(CliError::new(Exit::Usage, message).with_hint("rename the directory"));
+    }
     let loaded = accepted(&path.to_string_lossy(), parsed, out)?;
     Ok(File { loaded, text, directory })
 }

@@ -67,7 +67,8 @@ impl Composer<'_> {
             return None;
         }
         self.chain.push(name.clone());
-        let node = self.parse(path, from).and_then(|node| self.includes(path, node));
+        let node = self.parse(path, from).filter(|node| self.has_parts(path, node, from));
+        let node = node.and_then(|node| self.includes(path, node));
         self.chain.pop();
         self.done.insert(name, node.clone());
         node
@@ -94,6 +95,15 @@ impl Composer<'_> {
                 None
             }
         }
+    }
+
+    /// Refuses a file that has nothing to include; the first file is checked with its keys.
+    fn has_parts(&mut self, path: &str, node: &Node, from: Option<Span>) -> bool {
+        let fits = node.as_mapping().is_some() || node.as_sequence().is_some();
+        let Some(from) = from.filter(|_| !fits) else { return true };
+        let found = node.kind();
+        self.error(from, format!("`{path}` is neither a mapping nor a list of steps, but {found}"));
+        false
     }
 
     /// Lays a file over what it includes.

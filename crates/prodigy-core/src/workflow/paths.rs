@@ -8,7 +8,8 @@ pub(super) fn join(referrer: &str, path: &str) -> String {
     if path.starts_with('/') {
         return normalise(path);
     }
-    normalise(&format!("{}{path}", directory(referrer)))
+    let joined = normalise(&format!("{}{path}", directory(referrer)));
+    if joined.is_empty() { ".".to_owned() } else { joined }
 }
 
 /// Removes `.` and what `..` makes superfluous.

@@ -28,8 +28,8 @@ const SCRUBBED: &[&str] = &[
 /// A file of environment variables that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvFileError {
-    /// A line is not `NAME=value`.
-    #[error("`{}:{line}`: expected `NAME=value`", path.display())]
+    /// A line is not `NAME=value`, or holds a NUL byte, which no variable can.
+    #[error("`{}:{line}`: expected `NAME=value` without a NUL byte", path.display())]
     Line {
         /// The file.
         path: PathBuf,
@@ -77,6 +77,7 @@ pub fn parse_env_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, 
         }
         let line = line.strip_prefix("export ").unwrap_or(line);
         let parsed = line.split_once('=').filter(|(name, _)| is_name(name.trim()));
+        let parsed = parsed.filter(|(_, value)| !value.contains('\0'));
         let Some((name, value)) = parsed else {
             return Err(EnvFileError::Line { path: path.to_owned(), line: number + 1 });
         };

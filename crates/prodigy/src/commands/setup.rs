@@ -252,6 +252,9 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
             String::from_utf8(output.stdout).map_err(|_| "it is not UTF-8 text".to_owned())?
         }
     };
+    if value.contains('\0') {
+        return Err("it holds a NUL byte, which no variable can".to_owned());
+    }
     Ok(value.trim_end_matches(['\n', '\r']).to_owned())
 }
 

@@ -1,6 +1,6 @@
 //! Files that an agent or a mistake has turned into something else, and values that mean harm.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{fmt::Write as _, fs, os::unix::fs::symlink, path::Path};
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;
@@ -96,12 +96,11 @@ fn pipes_and_endless_files_are_refused_as_input() {
     let input = world.root().join("input");
     let mut seen = String::new();
     for kind in ["pipe", "endless"] {
-        match kind {
-            "pipe" => pipe(&input),
-            _ => {
-                fs::remove_file(&input).unwrap();
-                symlink("/dev/zero", &input).unwrap();
-            }
+        if kind == "pipe" {
+            pipe(&input);
+        } else {
+            fs::remove_file(&input).unwrap();
+            symlink("/dev/zero", &input).unwrap();
         }
         for args in [
             ["run", "env.yml", "-y"].as_slice(),
@@ -109,7 +108,7 @@ fn pipes_and_endless_files_are_refused_as_input() {
             &["run", "param.yml", "-y", "--param-file", "../input"],
             &["plan", "map.yml"],
         ] {
-            seen += &format!("{kind} {args:?}\n{}\n", complaints(&bounded(&world, args)));
+            writeln!(seen, "{kind} {args:?}\n{}", complaints(&bounded(&world, args))).unwrap();
         }
     }
     assert_snapshot!(seen, @r#"
@@ -140,6 +139,25 @@ fn pipes_and_endless_files_are_refused_as_input() {
     "#);
 }
 
+/// Resumes a failed job in whose state one file was replaced, and returns the complaints.
+fn resumed_with(file: &str, kind: &str) -> String {
+    let world = world("- shell: echo\n- shell: exit 1\n  name: a\n");
+    run(&world);
+    let path = world.home().join(file);
+    if path.exists() {
+        fs::remove_file(&path).unwrap();
+    }
+    let victim = world.root().join("victim");
+    match kind {
+        "pipe" => pipe(&path),
+        "link" => symlink(&victim, &path).unwrap(),
+        _ => fs::create_dir(&path).unwrap(),
+    }
+    let said = complaints(&bounded(&world, &["resume", "job", "-y"]));
+    assert!(!victim.exists(), "{kind} {file}");
+    said
+}
+
 #[test]
 fn state_that_is_no_file_is_refused_and_never_waited_for() {
     let mut seen = String::new();
@@ -153,21 +171,7 @@ fn state_that_is_no_file_is_refused_and_never_waited_for() {
         "../repo/.git/prodigy.lock",
     ] {
         for kind in ["pipe", "link", "directory"] {
-            let world = world("- shell: echo\n- shell: exit 1\n  name: a\n");
-            run(&world);
-            let path = world.home().join(file);
-            if path.exists() {
-                fs::remove_file(&path).unwrap();
-            }
-            let victim = world.root().join("victim");
-            match kind {
-                "pipe" => pipe(&path),
-                "link" => symlink(&victim, &path).unwrap(),
-                _ => fs::create_dir(&path).unwrap(),
-            }
-            let said = complaints(&bounded(&world, &["resume", "job", "-y"]));
-            seen += &format!("{kind} {file}\n{said}\n\n");
-            assert!(!victim.exists(), "{kind} {file}");
+            writeln!(seen, "{kind} {file}\n{}\n", resumed_with(file, kind)).unwrap();
         }
     }
     assert_snapshot!(seen, @"
@@ -317,7 +321,7 @@ fn a_pipe_in_the_place_of_a_file_that_git_reads_is_not_waited_for() {
         let world = world(&format!(
             "- shell: p={path}; rm -f $p; mkfifo $p\n  name: a\n- shell: ls\n  auto_commit: true\n"
         ));
-        seen += &format!("{path}\n{}\n\n", complaints(&run(&world)));
+        writeln!(seen, "{path}\n{}\n", complaints(&run(&world))).unwrap();
     }
     assert_snapshot!(seen, @"
     $(git rev-parse --git-dir)/HEAD
@@ -340,4 +344,74 @@ fn a_pipe_in_the_place_of_a_file_that_git_reads_is_not_waited_for() {
     ✗ 1 a: the worktree cannot be recorded: `$ROOT/home/worktrees/repo/job/job/.gitignore` is not a regular file
     [exit 1]
     ");
+}
+
+#[test]
+fn a_file_that_is_no_workflow_is_not_included() {
+    let world = world("- shell: ls\n");
+    world.write("text", "root:x:0:0\nbin:x:1:1\n");
+    let mut seen = String::new();
+    for key in ["extends", "imports"] {
+        for file in ["text", "."] {
+            world.write("workflow.yml", format!("{key}: {file}\nsteps: [{{ shell: ls }}]\n"));
+            seen += &complaints(&bounded(&world, &["validate", "workflow.yml"]));
+            seen += "\n";
+        }
+    }
+    assert_snapshot!(seen, @"
+    error: `text` is neither a mapping nor a list of steps, but text
+    [exit 9]
+    error: cannot read `.`: `.` is a directory, not a file
+    [exit 9]
+    error: `text` is neither a mapping nor a list of steps, but text
+    [exit 9]
+    error: cannot read `.`: `.` is a directory, not a file
+    [exit 9]
+    ");
+}
+
+#[test]
+fn values_that_no_variable_can_hold_are_refused_before_anything_runs() {
+    let world = world("- shell: ls\n");
+    world.write("nul", "A=x\0y\n");
+    let mut seen = String::new();
+    for head in ["env_files: [nul]", "secrets: { S: { file: nul } }"] {
+        world.write("workflow.yml", format!("{head}\nsteps: [{{ shell: ls }}]\n"));
+        seen += &complaints(&run(&world));
+        seen += "\n";
+    }
+    assert_snapshot!(seen, @"
+    error: `$ROOT/repo/nul:1`: expected `NAME=value` without a NUL byte
+    [exit 9]
+    error: the secret `S` cannot be had: it holds a NUL byte, which no variable can
+    [exit 1]
+    ");
+}
+
+#[test]
+fn a_directory_whose_name_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = world("- shell: ls\n");
+    let odd = world.root().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::rename(world.repo(), &odd).unwrap();
+    let mut command = world.prodigy_command(&["run", "workflow.yml", "-y"]);
+    let seen = world.seen(&command.current_dir(&odd).output().unwrap());
+    assert_snapshot!(stable(&seen), @"
+    ----- stderr -----
+    error: the path `$ROOT/odd�` is not UTF-8 text
+
+    hint: rename the directory
+    [exit 2]
+    ");
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_workflow_is_masked() {
+    let world = world("name: to hunter2\nsecrets: { S: { env: S } }\nsteps: [{ shell: ls }]\n");
+    let world = world.env("S", "hunter2");
+    run(&world);
+    let seen = bounded(&world, &["jobs", "show", "job", "--json"]);
+    let name = seen.lines().find(|line| line.contains("workflow_name")).unwrap();
+    assert_snapshot!(name.trim(), @r#""workflow_name": "to ***","#);
+    assert!(!bounded(&world, &["events", "job", "--json"]).contains("hunter2"));
 }
