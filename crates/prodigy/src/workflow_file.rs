@@ -1,9 +1,6 @@
 //! Workflow files on disk, and as they are kept with a job.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     diagnostic::{Diagnostic, Sources},
@@ -126,7 +123,10 @@ pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
     let bad = || CliError::new(Exit::Failure, format!("the stored workflow `{shown}` is damaged"));
     let text = match store::read_bounded(&path, STORED_LIMIT) {
         Ok(Some(text)) => text,
-        Ok(None) => return Err(bad().because(io::Error::from(io::ErrorKind::NotFound))),
+        Ok(None) => {
+            let message = format!("the stored workflow `{shown}` is missing");
+            return Err(CliError::new(Exit::Failure, message));
+        }
         Err(error) => return Err(bad().because(error)),
     };
     let bundle: Bundle = serde_json::from_slice(&text).map_err(|error| bad().because(error))?;

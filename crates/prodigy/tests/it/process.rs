@@ -9,6 +9,7 @@ mod starts;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
@@ -28,11 +29,25 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
-        Self {
-            supervisor: Supervisor::start(Path::new(PRODIGY), Path::new("job")).await.unwrap(),
-            directory: tempfile::tempdir().unwrap(),
-            mark: mark(),
-        }
+        Self::with(Path::new(PRODIGY), tempfile::tempdir().unwrap()).await
+    }
+
+    /// Starts a supervisor that may write files of some blocks only.
+    async fn with_file_limit(blocks: u32) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let [source, program] = ["source", "limited"].map(|name| directory.path().join(name));
+        let script = format!("#!/bin/sh\nulimit -f {blocks}\nexec {PRODIGY} \"$@\"\n");
+        fs::write(&source, script).unwrap();
+        // Another process makes the program: were it open for writing here, a test that forks
+        // at that moment would keep it open, and such a file cannot be run.
+        let made = Command::new("install").args(["-m", "755"]).args([&source, &program]).status();
+        assert!(made.unwrap().success());
+        Self::with(&program, directory).await
+    }
+
+    async fn with(program: &Path, directory: TempDir) -> Self {
+        let supervisor = Supervisor::start(program, Path::new("job")).await.unwrap();
+        Self { supervisor, directory, mark: mark() }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -120,6 +120,7 @@ fn pipes_and_endless_files_are_refused_as_input() {
     [exit 1]
     pipe ["run", "param.yml", "-y", "--param-file", "../input"]
     error: `../input` is not a regular file
+    hint: a file of parameters is YAML or JSON, with a line `NAME: VALUE` for each
     [exit 2]
     pipe ["plan", "map.yml"]
     error: `../input` is not a regular file
@@ -132,6 +133,7 @@ fn pipes_and_endless_files_are_refused_as_input() {
     [exit 1]
     endless ["run", "param.yml", "-y", "--param-file", "../input"]
     error: `../input` is not a regular file
+    hint: a file of parameters is YAML or JSON, with a line `NAME: VALUE` for each
     [exit 2]
     endless ["plan", "map.yml"]
     error: `../input` is not a regular file

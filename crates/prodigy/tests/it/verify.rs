@@ -199,7 +199,7 @@ fn records_that_cannot_follow_one_another_are_found() {
     record(&layout(&world), "job", &events);
     assert_snapshot!(failures(&world), @"
     FAIL  history — record 9 (step_completed) cannot follow what was recorded before it
-    FAIL  workflow — the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is damaged: No such file or directory (os error 2)
+    FAIL  workflow — the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is missing
     FAIL  logs — step 1 printed up to byte 10 of $ROOT/home/logs/repo/job/workflow/attempt-1.out, which has 0
     exit 1
     ");
@@ -266,7 +266,7 @@ fn a_stored_workflow_that_was_changed_or_lost_is_found() {
     fs::remove_file(layout(&world).state_dir(&"job".parse().unwrap()).join("sources.json"))
         .unwrap();
     assert_snapshot!(failures(&world), @"
-    FAIL  workflow — the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is damaged: No such file or directory (os error 2)
+    FAIL  workflow — the stored workflow `$ROOT/home/state/repo/mapreduce/jobs/job/sources.json` is missing
     exit 1
     ");
 }
