@@ -1,6 +1,6 @@
 //! `prodigy run`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use prodigy_core::{event::JobStarted, ids::JobId, workflow::Body};
 use prodigy_engine::{
@@ -192,17 +192,39 @@ fn inputs(command: &RunArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
 }
 
 /// Returns the files of the repository that match a pattern, relative to its root.
+///
+/// Links to directories are not followed. A file whose name is not text is not passed over.
 pub(super) fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
-    let escaped = glob::Pattern::escape(&repo.root().to_string_lossy());
-    let paths = glob::glob(&format!("{escaped}/{pattern}")).map_err(|error| {
+    let glob = glob::Pattern::new(pattern).map_err(|error| {
         CliError::new(Exit::Usage, format!("`{pattern}` is not a pattern")).because(error)
     })?;
-    let mut found: Vec<String> = paths
-        .filter_map(Result::ok)
-        .filter(|path| path.is_file())
-        .filter_map(|path| Some(path.strip_prefix(repo.root()).ok()?.to_str()?.to_owned()))
-        .filter(|path| !path.starts_with(".git/"))
-        .collect();
+    let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
+    let mut found = Vec::new();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(directory) = waiting.pop() {
+        let cannot = |error: std::io::Error| {
+            let message = format!("cannot look for `{pattern}` in `{}`", directory.display());
+            CliError::new(Exit::Failure, message).because(error)
+        };
+        for entry in fs::read_dir(repo.root().join(&directory)).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type().map_err(cannot)?.is_dir() {
+                waiting.extend((entry.file_name() != ".git").then_some(path));
+                continue;
+            }
+            let shown = path.to_string_lossy();
+            if !glob.matches_with(&shown, options) || !entry.path().is_file() {
+                continue;
+            }
+            let Some(name) = path.to_str() else {
+                let message = format!("the name of the file `{shown}` is not UTF-8");
+                return Err(CliError::new(Exit::Usage, message)
+                    .with_hint("rename it, or use a pattern that does not match it"));
+            };
+            found.push(name.to_owned());
+        }
+    }
     found.sort();
     Ok(found)
 }

@@ -417,3 +417,22 @@ fn a_secret_in_the_name_of_a_workflow_is_masked() {
     assert_snapshot!(name.trim(), @r#""workflow_name": "to ***","#);
     assert!(!bounded(&world, &["events", "job", "--json"]).contains("hunter2"));
 }
+
+#[test]
+fn a_file_whose_name_is_not_text_is_named_and_not_passed_over() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = world("- shell: echo \"${item}\"\n");
+    let name = std::ffi::OsStr::from_bytes(b"odd-\xff.txt");
+    std::fs::write(world.repo().join(name), "").unwrap();
+    assert_snapshot!(world.prodigy(&["run", "workflow.yml", "--map", "*.txt"]), @"
+    ----- stderr -----
+    error: the name of the file `odd-�.txt` is not UTF-8
+
+    hint: rename it, or use a pattern that does not match it
+    [exit 2]
+    ");
+    world.write("deep/er/x.txt", "");
+    world.write("deep/x.txt", "");
+    let seen = world.prodigy(&["run", "workflow.yml", "--dry-run", "--map", "**/x.txt"]);
+    assert_eq!(seen.stdout.lines().nth(2).unwrap(), "rounds    2 deep/er/x.txt deep/x.txt");
+}
