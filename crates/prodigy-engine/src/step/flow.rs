@@ -231,9 +231,7 @@ async fn settle(
 /// Runs what the workflow wants done after success.
 async fn succeed(workplace: &Workplace, task: Task<'_>, scope: &mut Scope, done: Done) -> Finished {
     scope.finished(task.step.id.as_deref(), done.agent, &done.result());
-    let chosen = task.step.on_exit_code.get(&0).into_iter().flatten();
-    let steps = chosen.chain(&task.step.on_success);
-    for (number, step) in steps.enumerate() {
+    for (number, step) in task.step.on_success.iter().enumerate() {
         let path = format!("{}.on_success.{}", task.path, number + 1);
         let inner = Task { step, path: &path, top_level: false, deadline: task.deadline };
         match Box::pin(run(workplace, inner, scope)).await {
