@@ -1,7 +1,7 @@
 //! Turning the output of a step into a variable.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 /// How captured output is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,52 @@ impl CaptureFormat {
                 "false" | "no" | "0" => Ok(Value::Bool(false)),
                 _ => Err(wrong("`true` or `false`", output)),
             },
+        }
+    }
+}
+
+impl crate::workflow::SetupCapture {
+    /// Makes the variable of a setup step's output: the part that a pattern or a path
+    /// wants, in its format; what cannot be had becomes the default, if there is one.
+    pub fn read(&self, output: &str) -> Result<Value, String> {
+        match (self.part(output), &self.default) {
+            (Ok(value), _) => Ok(value),
+            (Err(_), Some(default)) => Ok(default.clone()),
+            (Err(why), None) => Err(why),
+        }
+    }
+
+    fn part(&self, output: &str) -> Result<Value, String> {
+        let mut text = output.to_owned();
+        if let Some(pattern) = &self.pattern {
+            let regex = regex::Regex::new(pattern).map_err(|error| error.to_string())?;
+            let found = regex.captures(output);
+            let found =
+                found.ok_or_else(|| format!("`{pattern}` matches nothing in the output"))?;
+            let part = found.get(1).or_else(|| found.get(0));
+            text = part.map(|part| part.as_str().to_owned()).unwrap_or_default();
+        }
+        if let Some(path) = &self.json_path {
+            let document = serde_json::from_str::<Box<RawValue>>(text.trim())
+                .map_err(|error| format!("{}: {error}", wrong("JSON", &text)))?;
+            let found = path.value(&document).map_err(|error| error.to_string())?;
+            let found = found.filter(|found| found.as_array().is_none_or(|list| !list.is_empty()));
+            let found = found.ok_or("the JSON path matches nothing in the output")?;
+            return self.formatted(found);
+        }
+        if text.trim().is_empty() && self.default.is_some() {
+            return Err("the output is empty".to_owned());
+        }
+        self.format.read(&text)
+    }
+
+    /// Reads one value that a path found; by default it stays what it is.
+    fn formatted(&self, value: Value) -> Result<Value, String> {
+        match self.format {
+            CaptureFormat::String | CaptureFormat::Json => Ok(value),
+            CaptureFormat::Number | CaptureFormat::Lines | CaptureFormat::Boolean => {
+                self.format.read(&crate::vars::value_text(&value))
+            }
         }
     }
 }

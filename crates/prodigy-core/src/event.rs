@@ -7,13 +7,22 @@
 //! Adding a variant or an optional field is a minor change of the format. Renaming
 //! or removing one needs a new [`FORMAT`] and a reader for the old one.
 
-use std::collections::BTreeMap;
+mod parts;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{Timestamp, failure::Failure, ids::JobId};
+use crate::{
+    Timestamp,
+    failure::Failure,
+    ids::{AgentId, ItemId, JobId},
+};
+
+pub use parts::{
+    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, CompletedStatus,
+    JobStarted, LogRange, Mode, PauseReason, PhaseName, Snapshot, StepCompleted, StepResult,
+    StepStatus, is_top_level,
+};
 
 /// The format that this build writes.
 pub const FORMAT: u16 = 1;
@@ -30,9 +39,34 @@ pub struct Record {
     /// The job the event belongs to.
     #[schemars(with = "String")]
     pub job_id: JobId,
+    /// The agent it happened to; left out if it happened to the job as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub agent_id: Option<AgentId>,
+    /// The item it happened to; left out if it happened to the job as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub item_id: Option<ItemId>,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
+}
+
+/// An event and whom it happened to: a record that has no place in the journal yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// The agent, if it happened to one.
+    pub agent_id: Option<AgentId>,
+    /// The item, if it happened to one.
+    pub item_id: Option<ItemId>,
+    /// What happened.
+    pub event: Event,
+}
+
+impl From<Event> for Fact {
+    fn from(event: Event) -> Self {
+        Self { agent_id: None, item_id: None, event }
+    }
 }
 
 /// Something that happened to a job.
@@ -56,7 +90,7 @@ pub enum Event {
         /// Why, for people.
         message: String,
     },
-    /// Every step was run, and the result is merged or there was nothing to merge.
+    /// Everything was run, and the result is merged or there was nothing to merge.
     JobCompleted {
         /// `completed`, or `completed_with_failures` if a step failed and the run went on.
         status: CompletedStatus,
@@ -76,12 +110,71 @@ pub enum Event {
     PhaseStarted {
         /// Which one.
         phase: PhaseName,
+        /// The job's worktree at its beginning, if that is not how the last step left it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<Snapshot>,
     },
     /// A phase ended well.
     PhaseCompleted {
         /// Which one.
         phase: PhaseName,
     },
+    /// The items were chosen. They are in the job's `items.jsonl`, in this order.
+    ItemsSelected {
+        /// How many.
+        total: u32,
+        /// The SHA-256 of that file.
+        sha256: String,
+    },
+    /// An item waits for its turn.
+    ItemQueued {},
+    /// An attempt of an item began. Written before anything of it runs.
+    AgentStarted {
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// The name of the item's work over all attempts.
+        correlation_id: String,
+    },
+    /// An attempt of an item succeeded. Commits still have to be merged.
+    AgentCompleted(Box<AgentCompleted>),
+    /// An attempt of an item failed.
+    AgentFailed(Box<AgentFailed>),
+    /// An item will be tried again.
+    AgentRetrying {
+        /// Which attempt is next, from 1.
+        attempt: u32,
+        /// How long it waits.
+        delay_ms: u64,
+        /// When it may start.
+        retry_at: Timestamp,
+        /// Why it is tried again, for people.
+        reason: String,
+    },
+    /// An item is left out: its attempts failed, and the policy says so.
+    ItemSkipped {
+        /// Why it is left out, for people.
+        reason: String,
+        /// Why the last attempt failed.
+        failure: Failure,
+    },
+    /// An item's attempts are used up: it is in the dead letter queue.
+    ItemDeadLettered {
+        /// How many attempts there were.
+        attempts: u32,
+        /// Why the last one failed.
+        failure: Failure,
+    },
+    /// Too many attempts failed one after the other: no new ones start for a while.
+    CircuitOpen {
+        /// How many failed.
+        failures: u32,
+        /// When a few are let through again.
+        until: Timestamp,
+    },
+    /// A few attempts are let through, to see whether it is any better.
+    CircuitHalfOpen {},
+    /// Attempts start as usual again.
+    CircuitClosed {},
     /// A step began. Written before anything of it runs.
     StepStarted {
         /// The step's path, e.g. `3` or `3.on_failure.1`.
@@ -130,7 +223,7 @@ pub enum Event {
         /// What it cost.
         cost_usd: f64,
     },
-    /// The job's worktree was made.
+    /// A worktree was made: the job's, or an agent's.
     WorktreeCreated {
         /// Where.
         path: String,
@@ -139,32 +232,32 @@ pub enum Event {
         /// The commit it starts from.
         commit: String,
     },
-    /// The job's branch was merged.
+    /// A branch was merged: an item's into the job's, or the job's into the user's.
     WorktreeMerged {
-        /// The job's branch.
+        /// The branch that was merged.
         source: String,
-        /// The branch the user started from.
+        /// The branch that has it now.
         target: String,
         /// The target's new commit.
         commit: String,
         /// How many commits came with it.
         commits: u64,
     },
-    /// The worktree was kept.
+    /// A worktree was kept: the job's, or that of a failed item.
     WorktreePreserved {
-        /// Where.
+        /// Where; or the reference that holds it, if it begins with `refs/`.
         path: String,
         /// Why.
         reason: String,
     },
-    /// The worktree was removed.
+    /// The job's worktrees were removed.
     WorktreeCleaned {
         /// Where it was.
         path: String,
     },
-    /// The final merge met a conflict; nothing was changed.
+    /// A merge met a conflict; nothing was changed.
     MergeConflict {
-        /// The branch the user started from.
+        /// The branch that was merged into.
         target: String,
         /// The paths in conflict.
         paths: Vec<String>,
@@ -179,207 +272,4 @@ pub enum Event {
         /// The last record it covers.
         covers: u64,
     },
-}
-
-/// What is known when a job begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct JobStarted {
-    /// The version of prodigy that wrote this.
-    pub version: String,
-    /// The workflow's file, as given.
-    pub workflow_file: String,
-    /// The SHA-256 of the workflow's text as run.
-    pub workflow_hash: String,
-    /// The workflow's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workflow_name: Option<String>,
-    /// The main working tree of the repository.
-    pub repository: String,
-    /// The branch the user started from; left out on a detached HEAD.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_branch: Option<String>,
-    /// The commit the user started from.
-    pub base_commit: String,
-    /// How many steps one round has.
-    pub steps: u32,
-    /// The values of `--args` and `--map`, one round for each; empty for plain rounds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inputs: Vec<String>,
-    /// How many rounds there are in all.
-    pub rounds: u32,
-    /// The parameters, secrets not among them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Value>,
-    /// The profile chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    /// Whether the result is merged without asking.
-    pub yes: bool,
-}
-
-/// A workflow that took the place of the one a job began with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ChangedWorkflow {
-    /// The SHA-256 of its text.
-    pub hash: String,
-    /// How many steps one round has.
-    pub steps: u32,
-}
-
-/// What a step left behind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StepCompleted {
-    /// The step's path.
-    pub step: String,
-    /// The step's id in the workflow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The try that ended it, from 1.
-    pub attempt: u32,
-    /// `success`, `recovered` if a failure was mended, `failed` if it stayed failed and the run goes on.
-    pub status: StepStatus,
-    /// The code of its process.
-    pub exit_code: i32,
-    /// How long it took, retries and handlers included.
-    pub duration_ms: u64,
-    /// The start of its output, for `${steps.ID.output}` and `${last.output}`.
-    pub output: String,
-    /// Whether it was an agent, so that `${claude.output}` is set and not `${shell.output}`.
-    #[serde(default)]
-    pub agent: bool,
-    /// The variables it made, those of the steps inside it included.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub captures: BTreeMap<String, Value>,
-    /// How the steps inside it ended, by id.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub inner: BTreeMap<String, StepResult>,
-    /// The worktree after it, so that a cut-off step can be taken back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
-    /// Where its output stands in the log files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogRange>,
-}
-
-impl StepCompleted {
-    /// Returns whether this is a step of the workflow itself, and not one inside another.
-    pub fn is_top_level(&self) -> bool {
-        is_top_level(&self.step)
-    }
-}
-
-/// Returns whether a step's path names a step of the workflow itself: `3`, or `2:3` in round 2.
-pub fn is_top_level(step: &str) -> bool {
-    step.chars().all(|c| c.is_ascii_digit() || c == ':')
-}
-
-/// What `${steps.ID.…}` shows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StepResult {
-    /// The start of its output.
-    pub output: String,
-    /// The code of its process.
-    pub exit_code: i32,
-    /// How it ended.
-    pub status: StepStatus,
-}
-
-impl StepResult {
-    /// Returns the result of a step whose condition was false.
-    pub fn skipped() -> Self {
-        Self { output: String::new(), exit_code: 0, status: StepStatus::Skipped }
-    }
-}
-
-/// A worktree, as git objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Snapshot {
-    /// The commit that HEAD names.
-    pub head: String,
-    /// The index, as a tree.
-    pub index: String,
-    /// All files that are not ignored, as a tree.
-    pub files: String,
-}
-
-/// A part of a pair of log files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LogRange {
-    /// Which pair of files: steps that run side by side write to pairs of their own.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub slot: u32,
-    /// Where the part starts in the `.out` file.
-    pub stdout_at: u64,
-    /// How long it is there.
-    pub stdout_len: u64,
-    /// Where the part starts in the `.err` file.
-    pub stderr_at: u64,
-    /// How long it is there.
-    pub stderr_len: u64,
-}
-
-/// Returns whether a number need not be written.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
-/// How a step ended, as `${steps.ID.status}` shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    /// It did its work.
-    Success,
-    /// It failed and was mended.
-    Recovered,
-    /// It failed and the run goes on.
-    Failed,
-    /// Its condition was false.
-    Skipped,
-}
-
-/// What follows a failed try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AfterFailure {
-    /// The step is tried again.
-    Retry,
-    /// A handler succeeded in its place, or the next step runs.
-    GoOn,
-    /// The phase ends.
-    Stop,
-}
-
-/// The phases of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PhaseName {
-    /// The steps of a sequential workflow.
-    Steps,
-    /// The merge into the branch the user started from.
-    Merge,
-}
-
-/// Why a job stopped before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseReason {
-    /// Ctrl-C.
-    Interrupted,
-    /// SIGTERM or SIGHUP.
-    Terminated,
-    /// The result waits to be merged.
-    MergeOutstanding,
-    /// The disk is full or nearly so.
-    DiskFull,
-}
-
-/// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CompletedStatus {
-    /// Every step succeeded.
-    Completed,
-    /// A step failed and the run went on.
-    CompletedWithFailures,
 }

@@ -27,6 +27,17 @@ event_types! {
     Self::JobFailed { .. } => "job_failed",
     Self::PhaseStarted { .. } => "phase_started",
     Self::PhaseCompleted { .. } => "phase_completed",
+    Self::ItemsSelected { .. } => "items_selected",
+    Self::ItemQueued {} => "item_queued",
+    Self::AgentStarted { .. } => "agent_started",
+    Self::AgentCompleted(_) => "agent_completed",
+    Self::AgentFailed(_) => "agent_failed",
+    Self::AgentRetrying { .. } => "agent_retrying",
+    Self::ItemSkipped { .. } => "item_skipped",
+    Self::ItemDeadLettered { .. } => "item_dead_lettered",
+    Self::CircuitOpen { .. } => "circuit_open",
+    Self::CircuitHalfOpen {} => "circuit_half_open",
+    Self::CircuitClosed {} => "circuit_closed",
     Self::StepStarted { .. } => "step_started",
     Self::StepCompleted(_) => "step_completed",
     Self::StepFailed { .. } => "step_failed",
@@ -52,7 +63,8 @@ mod tests {
     fn every_name_is_the_one_that_is_written() {
         let golden = include_str!("../../prodigy-engine/tests/golden/v1/every-event.jsonl");
         let mut seen = BTreeSet::new();
-        for line in golden.lines() {
+        let items = include_str!("../../prodigy-engine/tests/golden/v1/items.jsonl");
+        for line in golden.lines().chain(items.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();
             assert_eq!(record.event.event_type(), value["event_type"]);

@@ -65,6 +65,14 @@ pub enum FailureKind {
     MergeConflict,
     /// The target of a merge has changes of its own in the way; merge steps may report it.
     DirtyTarget,
+    /// The input that the items come from is not there or cannot be read.
+    InputMissing,
+    /// The result of an item does not satisfy its schema.
+    SchemaInvalid,
+    /// The item was under way when prodigy died, three times.
+    PoisonRepeat,
+    /// The network or a service on it could not be reached; steps may report it.
+    NetworkError,
     /// The supervisor of the processes was lost.
     WorkerLost,
     /// The user or a signal stopped the run.
@@ -89,6 +97,10 @@ impl FailureKind {
         Self::DiskFull,
         Self::MergeConflict,
         Self::DirtyTarget,
+        Self::InputMissing,
+        Self::SchemaInvalid,
+        Self::PoisonRepeat,
+        Self::NetworkError,
         Self::WorkerLost,
         Self::Cancelled,
     ];
@@ -111,6 +123,10 @@ impl FailureKind {
             Self::DiskFull => "disk_full",
             Self::MergeConflict => "merge_conflict",
             Self::DirtyTarget => "dirty_target",
+            Self::InputMissing => "input_missing",
+            Self::SchemaInvalid => "schema_invalid",
+            Self::PoisonRepeat => "poison_repeat",
+            Self::NetworkError => "network_error",
             Self::WorkerLost => "worker_lost",
             Self::Cancelled => "cancelled",
         }

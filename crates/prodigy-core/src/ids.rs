@@ -85,6 +85,55 @@ name_type! {
     ItemId
 }
 
+/// One of a job's slots, which runs one attempt at a time: `agent-1`, `agent-2`, …
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AgentId(u32);
+
+impl AgentId {
+    /// Names an agent by its number, from 1.
+    pub fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Returns its number, from 1.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "agent-{}", self.0)
+    }
+}
+
+impl From<AgentId> for String {
+    fn from(id: AgentId) -> Self {
+        id.to_string()
+    }
+}
+
+impl FromStr for AgentId {
+    type Err = BadName;
+
+    fn from_str(name: &str) -> Result<Self, BadName> {
+        let number = name.strip_prefix("agent-").and_then(|number| number.parse().ok());
+        number.map(Self).ok_or_else(|| BadName(name.to_owned()))
+    }
+}
+
+impl TryFrom<String> for AgentId {
+    type Error = BadName;
+
+    fn try_from(name: String) -> Result<Self, BadName> {
+        name.parse()
+    }
+}
+
+/// What the job's own steps go by where an item has its id.
+pub const OWN_STEPS: &str = "workflow";
+
 impl ItemId {
     /// Returns the id of the item at a position from 1.
     ///
@@ -98,8 +147,10 @@ impl ItemId {
     ///
     /// Different keys give different ids.
     pub fn of_key(key: &str) -> Self {
-        // The branch of an item stands beside the branch `job` of its job.
-        Self(if key == "job" { hashed_name(key) } else { safe_name(key) })
+        // The branch of an item stands beside the branch `job` of its job, its worktree beside
+        // those of the agents, and its output beside that of the job's own steps.
+        let is_taken = key == "job" || key == OWN_STEPS || key.parse::<AgentId>().is_ok();
+        Self(if is_taken { hashed_name(key) } else { safe_name(key) })
     }
 }
 

@@ -186,7 +186,8 @@ mod tests {
     fn every_field_that_is_written_is_described() {
         let schema = event_schema();
         let golden = include_str!("../../prodigy-engine/tests/golden/v1/every-event.jsonl");
-        for line in golden.lines() {
+        let items = include_str!("../../prodigy-engine/tests/golden/v1/items.jsonl");
+        for line in golden.lines().chain(items.lines()) {
             let record: Value = serde_json::from_str(line).unwrap();
             let is_it = |variant: &&Value| {
                 variant["properties"]["event_type"]["const"] == record["event_type"]

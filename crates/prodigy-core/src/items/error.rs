@@ -5,6 +5,16 @@ use crate::json_path;
 /// Why an input gives no items.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The name of a file does not say that it holds items.
+    #[error(
+        "files that end in `.{extension}` are not read; items can be in `.json`, `.jsonl`, \
+         `.ndjson`, `.csv` and `.tsv`, and one per line in `.txt`, `.list` and files without an \
+         ending"
+    )]
+    UnknownKind {
+        /// The ending, as written.
+        extension: String,
+    },
     /// The input is not text.
     #[error("line {line}, column {column}: the input is not UTF-8")]
     NotText {

@@ -6,6 +6,7 @@
 
 mod csv;
 mod error;
+mod none;
 mod project;
 mod read;
 mod select;
@@ -18,6 +19,7 @@ use serde_json::{
 };
 
 pub use error::Error;
+pub use none::why_none;
 pub use read::read;
 pub use select::{Item, Selection, select};
 
@@ -40,16 +42,28 @@ pub enum InputKind {
 
 impl InputKind {
     /// Returns how a file is written, by its name.
-    pub fn of_path(path: &Path) -> Self {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        match extension.map(str::to_ascii_lowercase).as_deref() {
-            Some("json") => Self::Json,
-            Some("jsonl" | "ndjson") => Self::JsonLines,
-            Some("csv") => Self::Csv,
-            Some("tsv") => Self::Tsv,
-            _ => Self::Lines,
+    ///
+    /// An ending that says something else is an error: taken as lines, a YAML
+    /// file would start an agent for each of its lines.
+    pub fn of_path(path: &Path) -> Result<Self, Error> {
+        let Some(extension) = path.extension() else { return Ok(Self::Lines) };
+        match extension.to_string_lossy().to_ascii_lowercase().as_str() {
+            "json" => Ok(Self::Json),
+            "jsonl" | "ndjson" => Ok(Self::JsonLines),
+            "csv" => Ok(Self::Csv),
+            "tsv" => Ok(Self::Tsv),
+            "txt" | "list" => Ok(Self::Lines),
+            _ => Err(Error::UnknownKind { extension: extension.to_string_lossy().into_owned() }),
         }
     }
+}
+
+/// Returns whether a text was meant to be the name of a file.
+pub fn is_path(text: &str) -> bool {
+    let known = ["json", "jsonl", "ndjson", "csv", "tsv", "txt"];
+    let extension = Path::new(text).extension().and_then(|extension| extension.to_str());
+    let is_known = extension.is_some_and(|extension| known.contains(&extension));
+    !text.contains(char::is_whitespace) && (is_known || text.contains('/'))
 }
 
 /// What an input holds, before anything is chosen from it.

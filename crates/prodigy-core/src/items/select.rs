@@ -62,7 +62,7 @@ pub struct Item {
 }
 
 /// An item that may be chosen.
-struct Candidate<'a> {
+pub(super) struct Candidate<'a> {
     /// Its position in the input, from 1.
     position: usize,
     data: Cow<'a, RawValue>,
@@ -96,7 +96,10 @@ pub fn select(input: Items<'_>, selection: &Selection) -> Result<Vec<Item>, Erro
 ///
 /// Without a path, a document that is a list holds its items, and any other is one. A path that can
 /// lead to one part only is the same from there on; else each part is an item.
-fn extract<'a>(input: Items<'a>, path: Option<&JsonPath>) -> Result<Vec<Cow<'a, RawValue>>, Error> {
+pub(super) fn extract<'a>(
+    input: Items<'a>,
+    path: Option<&JsonPath>,
+) -> Result<Vec<Cow<'a, RawValue>>, Error> {
     let root = JsonPath::root();
     let path = match (input.form, path) {
         (Form::Plain, Some(_)) => return Err(Error::PathWithoutJson),
@@ -120,7 +123,7 @@ fn extract<'a>(input: Items<'a>, path: Option<&JsonPath>) -> Result<Vec<Cow<'a, 
 }
 
 /// Keeps the items that pass the filter, with what they will be sorted and told apart by.
-fn filter<'a>(
+pub(super) fn filter<'a>(
     values: Vec<Cow<'a, RawValue>>,
     selection: &Selection,
 ) -> Result<Vec<Candidate<'a>>, Error> {

@@ -1,10 +1,15 @@
 //! The one place where a job decides.
 
-use super::{Job, state::top_level_path};
+use super::{
+    Job, dispatch,
+    items::{ItemAction, ItemInput, MapRules},
+    state::top_level_path,
+};
 use crate::{
+    Timestamp,
     event::{
-        AfterFailure, CompletedStatus, Event, LogRange, PauseReason, PhaseName, Snapshot,
-        StepCompleted,
+        AfterFailure, CompletedStatus, Event, Fact, LogRange, Mode, PauseReason, PhaseName,
+        Snapshot, StepCompleted,
     },
     failure::Failure,
 };
@@ -12,6 +17,8 @@ use crate::{
 /// Something the outside world tells a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
+    /// A run began; always the first.
+    Begin,
     /// Nothing in particular: go on with what comes next.
     Tick,
     /// The worktree is there.
@@ -23,8 +30,12 @@ pub enum Input {
         /// The commit it starts from.
         commit: String,
     },
-    /// Something happened inside a step.
-    Inside(Event),
+    /// Something happened that changes nothing else: inside a step, or to an agent's worktree.
+    Inside(Fact),
+    /// Something happened to the items.
+    Item(ItemInput),
+    /// The job's worktree has everything that was merged.
+    TreeSynced(Option<Snapshot>),
     /// A top-level step is over and the run goes on.
     StepDone(Box<StepCompleted>),
     /// A top-level step was not run because its condition was false.
@@ -99,8 +110,14 @@ pub enum Action {
     CreateTree,
     /// Bring the worktree back to this state; the next action follows at once.
     RestoreTree(Snapshot),
+    /// Do something about the items.
+    Item(ItemAction),
+    /// Bring the job's worktree to its branch, and send [`Input::TreeSynced`].
+    SyncTree,
     /// Run a top-level step.
     RunStep {
+        /// The phase.
+        phase: PhaseName,
         /// Its path.
         path: String,
         /// The round, from 0.
@@ -127,6 +144,10 @@ pub enum Ending {
     Failed,
     /// The result waits to be merged.
     MergeOutstanding,
+    /// The error policy stopped it.
+    StoppedByPolicy,
+    /// There was nothing to do, and that was not wanted.
+    NoItems,
     /// It was stopped.
     Paused(PauseReason),
 }
@@ -136,30 +157,60 @@ pub enum Ending {
 #[must_use = "events that are not written did not happen"]
 pub struct Decision {
     /// What to append to the journal, in order.
-    pub events: Vec<Event>,
+    pub facts: Vec<Fact>,
     /// What to do once the events are written.
     pub actions: Vec<Action>,
     /// Whether to send [`Input::Tick`] once the events are applied.
     pub tick: bool,
+    /// When to send [`Input::Tick`] if nothing happens before.
+    pub wake: Option<Timestamp>,
 }
 
 impl Decision {
     /// Writes something and goes on.
-    fn note(events: Vec<Event>) -> Self {
-        Self { events, actions: Vec::new(), tick: true }
+    pub(super) fn note(events: Vec<Event>) -> Self {
+        let facts = events.into_iter().map(Fact::from).collect();
+        Self { facts, tick: true, ..Self::default() }
     }
 
     /// Writes something and ends the run.
-    fn finish(events: Vec<Event>, ending: Ending) -> Self {
-        Self { events, actions: vec![Action::Finish(ending)], tick: false }
+    pub(super) fn finish(events: Vec<Event>, ending: Ending) -> Self {
+        let facts = events.into_iter().map(Fact::from).collect();
+        Self { facts, actions: vec![Action::Finish(ending)], ..Self::default() }
     }
+
+    /// Does something without writing anything.
+    pub(super) fn act(action: Action) -> Self {
+        Self { actions: vec![action], ..Self::default() }
+    }
+}
+
+/// What progress calls the top-level steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepNames {
+    /// Those of one round.
+    pub steps: Vec<String>,
+    /// Those of the setup phase.
+    pub setup: Vec<String>,
+    /// Those of the reduce phase.
+    pub reduce: Vec<String>,
 }
 
 /// What `decide` has to know besides the journal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surroundings<'a> {
-    /// The names of the steps of one round, for the records.
-    pub step_names: &'a [String],
+    /// The names of the steps, for the records.
+    pub names: &'a StepNames,
+    /// What holds for the items, if there are any.
+    pub rules: Option<MapRules<'a>>,
+    /// The time.
+    pub now: Timestamp,
+    /// A number from 0 to 1 that nobody can foresee.
+    pub random: f64,
+    /// Whether a top-level step, or the choice of the items, is under way in this run.
+    pub busy: bool,
+    /// Whether nothing new may start.
+    pub draining: bool,
     /// How long the job ran so far, pauses not counted.
     pub elapsed_ms: u64,
     /// The commits on the job's branch.
@@ -173,11 +224,22 @@ pub struct Surroundings<'a> {
 /// between leaves a journal that says what was about to happen.
 pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decision {
     match input {
+        Input::Begin => dispatch::begin(job),
+        // What is under way will say when it is over.
+        Input::Tick if surroundings.busy => Decision::default(),
         Input::Tick => go_on(job, surroundings),
         Input::TreeReady { path, branch, commit } => {
             Decision::note(vec![Event::WorktreeCreated { path, branch, commit }])
         }
-        Input::Inside(event) => Decision { events: vec![event], ..Decision::default() },
+        Input::Inside(fact) => Decision { facts: vec![fact], ..Decision::default() },
+        Input::Item(input) => match (&job.map, surroundings.rules) {
+            (_, None) => Decision::default(),
+            (map, Some(rules)) => super::items::hear(map.as_ref(), input, rules, surroundings),
+        },
+        Input::TreeSynced(snapshot) => match job.next_phase() {
+            Some(phase) => Decision::note(vec![Event::PhaseStarted { phase, snapshot }]),
+            None => Decision::default(),
+        },
         Input::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
         Input::StepSkipped { step, id, name, when } => {
             Decision::note(vec![Event::StepSkipped { step, id, name, when }])
@@ -185,7 +247,7 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
         Input::StepFailed { step, attempt, failure, duration_ms, log } => {
             let mut events = Vec::new();
             // A step of the merge phase has told it already.
-            if !step.contains('.') {
+            if !step.starts_with("merge.") {
                 let (step, failure) = (step.clone(), failure.clone());
                 let then = AfterFailure::Stop;
                 events.push(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
@@ -221,31 +283,42 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
 /// Decides what comes next when nothing is under way in this run.
 ///
 /// ```text
-/// worktree ─▶ steps phase ─▶ step … step ─▶ merge phase ─▶ tidy up ─▶ completed
+/// worktree ─▶ steps phase ─▶ step … step ─────────▶ merge phase ─▶ tidy up ─▶ completed
+/// worktree ─▶ setup ─▶ map: items … ─▶ reduce ─▶ …
 /// ```
 fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     if job.tree.is_none() {
-        return Decision { actions: vec![Action::CreateTree], ..Decision::default() };
+        return Decision::act(Action::CreateTree);
     }
-    if !job.phases_done.contains(&PhaseName::Steps) {
-        if job.phase.is_none() {
-            return Decision::note(vec![Event::PhaseStarted { phase: PhaseName::Steps }]);
+    match job.next_phase() {
+        Some(phase) if job.phase.is_none() => begin_phase(job, phase),
+        Some(phase @ (PhaseName::Steps | PhaseName::Setup | PhaseName::Reduce)) => {
+            match job.position() {
+                Some((round, index)) => start_step(job, surroundings, phase, round, index),
+                None => Decision::note(vec![Event::PhaseCompleted { phase }]),
+            }
         }
-        let Some((round, index)) = job.position() else {
-            return Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Steps }]);
-        };
-        return start_step(job, surroundings, round, index);
+        Some(PhaseName::Map) => dispatch::go_on(job, surroundings),
+        Some(PhaseName::Merge) => Decision::act(Action::Merge),
+        None if !job.tidy => Decision::act(Action::CleanTree),
+        None => complete(job, surroundings),
     }
-    if !job.phases_done.contains(&PhaseName::Merge) {
-        let mut decision = Decision { actions: vec![Action::Merge], ..Decision::default() };
-        if job.phase.is_none() {
-            decision.events.push(Event::PhaseStarted { phase: PhaseName::Merge });
-        }
-        return decision;
+}
+
+/// Begins a phase; what comes after the items needs everything that they merged.
+fn begin_phase(job: &Job, phase: PhaseName) -> Decision {
+    let after_items = matches!(phase, PhaseName::Reduce | PhaseName::Merge);
+    if job.mode() == Mode::Mapreduce
+        && after_items
+        && job.phases_done.last() == Some(&PhaseName::Map)
+    {
+        return Decision::act(Action::SyncTree);
     }
-    if !job.tidy {
-        return Decision { actions: vec![Action::CleanTree], ..Decision::default() };
-    }
+    Decision::note(vec![Event::PhaseStarted { phase, snapshot: None }])
+}
+
+/// Ends the job well.
+fn complete(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     let status = if job.failures() == 0 {
         CompletedStatus::Completed
     } else {
@@ -256,19 +329,30 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
 }
 
 /// Starts a top-level step; one that was cut off starts again where it first started.
-fn start_step(job: &Job, surroundings: Surroundings<'_>, round: u32, index: u32) -> Decision {
+fn start_step(
+    job: &Job,
+    surroundings: Surroundings<'_>,
+    phase: PhaseName,
+    round: u32,
+    index: u32,
+) -> Decision {
     let rounds = job.started.as_ref().map_or(1, |started| started.rounds);
-    let path = top_level_path(round, index, rounds);
-    let name = usize::try_from(index).ok().and_then(|index| surroundings.step_names.get(index));
+    let path = top_level_path(phase, round, index, rounds);
+    let names = match phase {
+        PhaseName::Setup => &surroundings.names.setup,
+        PhaseName::Reduce => &surroundings.names.reduce,
+        PhaseName::Steps | PhaseName::Map | PhaseName::Merge => &surroundings.names.steps,
+    };
+    let name = usize::try_from(index).ok().and_then(|index| names.get(index));
     let mut actions = Vec::new();
     if job.running.is_some() {
         // The step was cut off: what it did to the worktree is taken back first.
         actions.extend(job.last_snapshot().map(Action::RestoreTree));
     }
     let attempt = 1;
-    actions.push(Action::RunStep { path: path.clone(), round, index, attempt });
+    actions.push(Action::RunStep { phase, path: path.clone(), round, index, attempt });
     let event = Event::StepStarted { step: path, name: name.cloned().unwrap_or_default(), attempt };
-    Decision { events: vec![event], actions, tick: false }
+    Decision { facts: vec![event.into()], actions, ..Decision::default() }
 }
 
 #[cfg(test)]
@@ -286,7 +370,18 @@ mod tests {
     };
 
     fn surroundings() -> Surroundings<'static> {
-        Surroundings { step_names: &[], elapsed_ms: 7, commits: 1 }
+        static NAMES: StepNames =
+            StepNames { steps: Vec::new(), setup: Vec::new(), reduce: Vec::new() };
+        Surroundings {
+            names: &NAMES,
+            rules: None,
+            now: Timestamp::UNIX_EPOCH,
+            random: 0.0,
+            busy: false,
+            draining: false,
+            elapsed_ms: 7,
+            commits: 1,
+        }
     }
 
     fn started(rounds: u32) -> Event {
@@ -298,7 +393,10 @@ mod tests {
             repository: "/r".into(),
             target_branch: Some("main".into()),
             base_commit: "base".into(),
+            mode: Mode::Sequential,
             steps: 3,
+            setup_steps: 0,
+            reduce_steps: 0,
             inputs: vec![],
             rounds,
             parameters: BTreeMap::new(),
@@ -321,6 +419,8 @@ mod tests {
                 seq: self.job.seq + 1,
                 timestamp: Timestamp::UNIX_EPOCH,
                 job_id: "job".parse().unwrap(),
+                agent_id: None,
+                item_id: None,
                 event,
             };
             self.job.apply(&record).unwrap();
@@ -329,8 +429,8 @@ mod tests {
 
         fn tell(&mut self, input: Input) -> Decision {
             let decision = decide(&self.job, input, surroundings());
-            for event in decision.events.clone() {
-                self.write(event);
+            for fact in decision.facts.clone() {
+                self.write(fact.event);
             }
             decision
         }
@@ -355,7 +455,7 @@ mod tests {
                             branch: "b".into(),
                             commit: "base".into(),
                         },
-                        Action::RestoreTree(_) => continue,
+                        Action::RestoreTree(_) | Action::Item(_) | Action::SyncTree => continue,
                         Action::RunStep { path, .. } => {
                             self.answer(&path, answers.next().unwrap_or(true))
                         }
@@ -440,7 +540,13 @@ mod tests {
         assert_eq!(world.run(&mut std::iter::repeat(true), 6), None, "step 2 is under way");
         let decision = world.tell(Input::Tick);
         let snapshot = Snapshot { head: "head-0".into(), index: "i".into(), files: "f".into() };
-        let run = Action::RunStep { path: "2".into(), round: 0, index: 1, attempt: 1 };
+        let run = Action::RunStep {
+            phase: PhaseName::Steps,
+            path: "2".into(),
+            round: 0,
+            index: 1,
+            attempt: 1,
+        };
         assert_eq!(decision.actions, [Action::RestoreTree(snapshot), run]);
     }
 
@@ -466,6 +572,8 @@ mod tests {
             seq: 2,
             timestamp: Timestamp::UNIX_EPOCH,
             job_id: "job".parse().unwrap(),
+            agent_id: None,
+            item_id: None,
             event: Event::StepCompleted(step),
         };
         let before = world.job.clone();

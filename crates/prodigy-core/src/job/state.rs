@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 use crate::{
     Timestamp,
     event::{
-        CompletedStatus, Event, JobStarted, PauseReason, PhaseName, Record, Snapshot,
-        StepCompleted, StepResult, StepStatus, is_top_level,
+        ChangedWorkflow, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record,
+        Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
     },
     failure::Failure,
     vars::Vars,
 };
+
+use super::map::MapState;
 
 /// A job, as far as its events tell.
 ///
@@ -31,8 +33,17 @@ pub struct Job {
     pub phase: Option<PhaseName>,
     /// The phases that ended well.
     pub phases_done: Vec<PhaseName>,
-    /// How many top-level steps are done, over all rounds.
+    /// How many top-level steps are done, over all rounds; with many items, of the phase.
     pub done: u32,
+    /// The items, once they were chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<MapState>,
+    /// When the items were begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_began_at: Option<Timestamp>,
+    /// When the last of them was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_ended_at: Option<Timestamp>,
     /// The top-level step that was started and has not ended, and its last attempt.
     pub running: Option<(String, u32)>,
     /// The variables that steps made.
@@ -121,6 +132,11 @@ impl Job {
             return Err(Unexpected::Seq { expected, found: record.seq });
         }
         let order = |event| Unexpected::Order { seq: record.seq, event };
+        if record.item_id.is_some() || record.agent_id.is_some() {
+            self.apply_to_item(record)?;
+            self.seq = expected;
+            return Ok(());
+        }
         match &record.event {
             Event::JobStarted(started) => {
                 if self.started.is_some() {
@@ -129,29 +145,31 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, .. } => {
-                self.end = None;
-                self.failing_inside = 0;
-                if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
-                    started.workflow_hash.clone_from(&workflow.hash);
-                    started.steps = workflow.steps;
-                }
-            }
+            Event::JobResumed { workflow, .. } => self.resume(workflow.as_ref()),
             Event::JobPaused { reason, message } => {
+                if let Some(map) = &mut self.map {
+                    map.release(false);
+                }
                 self.end = Some(End::Paused { reason: *reason, message: message.clone() });
             }
             Event::JobCompleted { status, .. } => self.end = Some(End::Completed(*status)),
             Event::JobFailed { step, failure } => {
                 self.end = Some(End::Failed { step: step.clone(), failure: failure.clone() });
             }
-            Event::PhaseStarted { phase } => self.phase = Some(*phase),
+            Event::PhaseStarted { phase, snapshot } => {
+                self.start_phase(*phase, snapshot.as_ref(), record.timestamp);
+            }
             Event::PhaseCompleted { phase, .. } => {
                 if self.phase != Some(*phase) {
                     return Err(order("phase_completed"));
                 }
-                self.phase = None;
-                self.phases_done.push(*phase);
-                self.failed_inside += std::mem::take(&mut self.failing_inside);
+                self.complete_phase(*phase, record.timestamp);
+            }
+            Event::ItemsSelected { total, sha256 } => {
+                if self.map.is_some() {
+                    return Err(order("items_selected"));
+                }
+                self.map = Some(MapState::new(*total, sha256));
             }
             Event::StepStarted { step, attempt, .. } => {
                 if is_top_level(step) {
@@ -161,40 +179,110 @@ impl Job {
                 }
             }
             Event::StepCompleted(step) => {
-                if is_top_level(&step.step) {
-                    if self.running.as_ref().is_none_or(|(running, _)| *running != step.step) {
-                        return Err(order("step_completed"));
-                    }
-                    self.finish_step(step);
-                } else if step.status == StepStatus::Failed && is_work(&step.step) {
-                    self.failing_inside += 1;
-                }
+                self.complete_step(step).ok_or(order("step_completed"))?;
             }
-            Event::StepSkipped { step, id, .. } => {
-                if is_top_level(step) {
-                    if let Some(id) = id {
-                        set_step_result(&mut self.vars, id, &StepResult::skipped());
-                    }
-                    self.running = None;
-                    self.done += 1;
-                }
-            }
+            Event::StepSkipped { step, id, .. } => self.skip_step(step, id.as_deref()),
             Event::WorktreeCreated { path, branch, commit } => {
-                self.tree = Some(JobTreeState {
-                    path: path.clone(),
-                    branch: branch.clone(),
-                    base: commit.clone(),
-                });
+                let (path, branch, base) = (path.clone(), branch.clone(), commit.clone());
+                self.tree = Some(JobTreeState { path, branch, base });
             }
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
             Event::AgentUsage { cost_usd, .. } => self.cost_usd += cost_usd,
             Event::WorktreePreserved { .. } | Event::WorktreeCleaned { .. } => self.tidy = true,
+            Event::CircuitOpen { .. } | Event::CircuitHalfOpen {} | Event::CircuitClosed {} => {
+                self.apply_to_item(record)?;
+            }
+            Event::ItemQueued {}
+            | Event::AgentStarted { .. }
+            | Event::AgentCompleted(_)
+            | Event::AgentFailed(_)
+            | Event::AgentRetrying { .. }
+            | Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. } => return Err(order(record.event.event_type())),
             Event::StepFailed { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         self.seq = expected;
+        Ok(())
+    }
+
+    /// Takes in that the job was taken up again.
+    fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
+        self.end = None;
+        self.failing_inside = 0;
+        if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
+            started.workflow_hash.clone_from(&workflow.hash);
+            started.steps = workflow.steps;
+            started.setup_steps = workflow.setup_steps;
+            started.reduce_steps = workflow.reduce_steps;
+        }
+        if let Some(map) = &mut self.map {
+            map.release(true);
+            map.forgive();
+        }
+    }
+
+    /// Takes in that a phase began.
+    fn start_phase(&mut self, phase: PhaseName, snapshot: Option<&Snapshot>, at: Timestamp) {
+        self.phase = Some(phase);
+        if phase == PhaseName::Map {
+            self.map_began_at = Some(at);
+        }
+        if let Some(snapshot) = snapshot {
+            self.snapshot = Some(snapshot.clone());
+        }
+        if self.mode() == Mode::Mapreduce {
+            self.done = 0;
+        }
+    }
+
+    /// Takes in that a phase ended well.
+    fn complete_phase(&mut self, phase: PhaseName, at: Timestamp) {
+        self.phase = None;
+        if phase == PhaseName::Map {
+            self.map_ended_at = Some(at);
+        }
+        self.phases_done.push(phase);
+        self.failed_inside += std::mem::take(&mut self.failing_inside);
+    }
+
+    /// Takes in that a step ended; `None` if it was not under way.
+    fn complete_step(&mut self, step: &StepCompleted) -> Option<()> {
+        if is_top_level(&step.step) {
+            self.running.as_ref().filter(|(running, _)| *running == step.step)?;
+            self.finish_step(step);
+        } else if step.status == StepStatus::Failed && is_work(&step.step) {
+            self.failing_inside += 1;
+        }
+        Some(())
+    }
+
+    /// Takes in that a step was passed over.
+    fn skip_step(&mut self, step: &str, id: Option<&str>) {
+        if is_top_level(step) {
+            if let Some(id) = id {
+                set_step_result(&mut self.vars, id, &StepResult::skipped());
+            }
+            self.running = None;
+            self.done += 1;
+        }
+    }
+
+    /// Takes in what happened to an item or an agent.
+    fn apply_to_item(&mut self, record: &Record) -> Result<(), Unexpected> {
+        let event = record.event.event_type();
+        let order = Unexpected::Order { seq: record.seq, event };
+        let Some(map) = &mut self.map else { return Err(order) };
+        if record.item_id.is_none() && !event.starts_with("circuit_") {
+            // The worktree of an agent came or went.
+            return Ok(());
+        }
+        map.apply(record).map_err(|_| order)?;
+        if let Event::AgentUsage { cost_usd, .. } = &record.event {
+            self.cost_usd += cost_usd;
+        }
         Ok(())
     }
 
@@ -209,8 +297,12 @@ impl Job {
         if let Some(snapshot) = &step.snapshot {
             self.snapshot = Some(snapshot.clone());
         }
+        let of_setup = step.step.starts_with("setup.");
         for (name, value) in &step.captures {
             self.vars.set(name.clone(), value.clone());
+            if of_setup {
+                self.vars.set_field("setup", name, value.clone());
+            }
         }
         for (id, result) in &step.inner {
             set_step_result(&mut self.vars, id, result);
@@ -221,22 +313,6 @@ impl Job {
             status: step.status,
         };
         set_output(&mut self.vars, step.id.as_deref(), step.agent, &result);
-    }
-
-    /// Returns how many steps failed without ending the job, those inside others included.
-    pub fn failures(&self) -> u32 {
-        self.failed_steps + self.failed_inside
-    }
-
-    /// Returns how many top-level steps there are, over all rounds.
-    pub fn steps_in_all(&self) -> u32 {
-        self.started.as_ref().map_or(0, |started| started.steps.saturating_mul(started.rounds))
-    }
-
-    /// Returns the round and the step of a round, both from 0, of the next top-level step.
-    pub fn position(&self) -> Option<(u32, u32)> {
-        let steps = self.started.as_ref()?.steps;
-        (self.done < self.steps_in_all()).then(|| (self.done / steps, self.done % steps))
     }
 
     /// Returns the worktree as the next step has to find it.
@@ -255,9 +331,17 @@ fn is_work(path: &str) -> bool {
     !path.split('.').any(|part| mending.contains(&part))
 }
 
-/// Returns the path of a top-level step, from its round and number, both from 0.
-pub(super) fn top_level_path(round: u32, step: u32, rounds: u32) -> String {
-    if rounds > 1 { format!("{}:{}", round + 1, step + 1) } else { (step + 1).to_string() }
+/// Returns the path of a top-level step, from its phase, round and number, both from 0.
+pub(super) fn top_level_path(phase: PhaseName, round: u32, step: u32, rounds: u32) -> String {
+    let number = step + 1;
+    match phase {
+        PhaseName::Setup => format!("setup.{number}"),
+        PhaseName::Reduce => format!("reduce.{number}"),
+        PhaseName::Steps | PhaseName::Map | PhaseName::Merge if rounds > 1 => {
+            format!("{}:{number}", round + 1)
+        }
+        PhaseName::Steps | PhaseName::Map | PhaseName::Merge => number.to_string(),
+    }
 }
 
 /// Sets `${shell.output}` or `${claude.output}`, `${last.output}` and `${steps.ID.…}`.

@@ -4,10 +4,13 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::End;
+use super::{End, ItemSummary};
 use crate::{
     Timestamp,
-    event::{CompletedStatus, Event, JobStarted, PauseReason, Record, StepStatus, is_top_level},
+    event::{
+        CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record, StepStatus,
+        is_top_level,
+    },
 };
 
 /// A job at a glance, folded from its journal in constant memory.
@@ -32,6 +35,10 @@ pub struct Summary {
     pub steps_total: u32,
     /// The top-level step that was started last and has not ended: its path and name.
     pub running: Option<(String, String)>,
+    /// The phase that is under way.
+    pub phase: Option<PhaseName>,
+    /// The items, once they were chosen.
+    pub items: Option<ItemSummary>,
     /// How often the job was taken up again.
     pub resumed: u32,
     /// What agents said they cost.
@@ -75,11 +82,20 @@ impl Summary {
     pub fn apply(&mut self, record: &Record) {
         self.records += 1;
         let before = self.last_at.replace(record.timestamp);
+        if record.item_id.is_some() || record.agent_id.is_some() {
+            if let Event::AgentUsage { cost_usd, .. } = &record.event {
+                self.cost_usd += cost_usd;
+            }
+            if let Some(items) = self.items.as_mut().filter(|_| record.item_id.is_some()) {
+                items.apply(record);
+            }
+            return;
+        }
         match &record.event {
             Event::JobStarted(started) => {
                 self.started_at = Some(record.timestamp);
                 self.run_began = Some(record.timestamp);
-                self.steps_total = started.steps.saturating_mul(started.rounds);
+                self.steps_total = steps_in_all(started);
                 self.started = Some((**started).clone());
             }
             Event::JobResumed { workflow, .. } => {
@@ -89,8 +105,11 @@ impl Summary {
                 self.earlier += between(self.run_began.replace(record.timestamp), before);
                 if let (Some(changed), Some(started)) = (workflow, &mut self.started) {
                     started.steps = changed.steps;
-                    self.steps_total = changed.steps.saturating_mul(started.rounds);
+                    started.setup_steps = changed.setup_steps;
+                    started.reduce_steps = changed.reduce_steps;
+                    self.steps_total = steps_in_all(started);
                 }
+                self.release(record);
             }
             Event::JobPaused { reason, message } => {
                 self.stop(record, End::Paused { reason: *reason, message: message.clone() });
@@ -118,8 +137,23 @@ impl Summary {
             }
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
             Event::WorktreeCleaned { .. } => self.worktree = None,
-            Event::PhaseStarted { .. }
-            | Event::PhaseCompleted { .. }
+            Event::PhaseStarted { phase, .. } => self.phase = Some(*phase),
+            Event::PhaseCompleted { .. } => self.phase = None,
+            Event::ItemsSelected { total, .. } => {
+                self.items = Some(ItemSummary::new(*total, record.timestamp));
+            }
+            Event::CircuitOpen { .. } | Event::CircuitHalfOpen {} | Event::CircuitClosed {} => {
+                if let Some(items) = &mut self.items {
+                    items.apply(record);
+                }
+            }
+            Event::ItemQueued {}
+            | Event::AgentStarted { .. }
+            | Event::AgentCompleted(_)
+            | Event::AgentFailed(_)
+            | Event::AgentRetrying { .. }
+            | Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. }
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
@@ -160,6 +194,22 @@ impl Summary {
     fn stop(&mut self, record: &Record, end: End) {
         self.earlier += between(self.run_began.take(), Some(record.timestamp));
         self.end = Some(end);
+        self.release(record);
+    }
+
+    /// Takes in that nothing is under way.
+    fn release(&mut self, record: &Record) {
+        if let Some(items) = &mut self.items {
+            items.release(record.timestamp);
+        }
+    }
+}
+
+/// Returns how many top-level steps a job has.
+fn steps_in_all(started: &JobStarted) -> u32 {
+    match started.mode {
+        Mode::Sequential => started.steps.saturating_mul(started.rounds),
+        Mode::Mapreduce => started.setup_steps + started.reduce_steps,
     }
 }
 
@@ -304,6 +354,10 @@ mod tests {
             steps_failed: 1,
             steps_total: 8,
             running: None,
+            phase: Some(
+                Merge,
+            ),
+            items: None,
             resumed: 2,
             cost_usd: 0.125,
             branch: Some(

@@ -4,8 +4,8 @@
 //! times. It is read in one pass and the values are never looked at again for
 //! more references. There are two kinds: [`Text`] puts values into text, encoded
 //! for what the text is; [`Script`] puts *references* into a shell script and
-//! hands the values over in the environment, so that no value ever becomes part
-//! of the program.
+//! hands the values over in the environment or in files, so that no value ever
+//! becomes part of the program.
 
 mod encode;
 mod filter;
@@ -55,7 +55,8 @@ pub struct Bound {
     pub text: String,
     /// The values, by variable name.
     pub env: Vec<(String, String)>,
-    /// Values that go into a temporary file: the variable gets the file's path.
+    /// Values that go into a temporary file, which must exist until the script
+    /// ends: the variable gets the file's path.
     pub files: Vec<(String, String)>,
 }
 

@@ -23,6 +23,9 @@ const MOST_IN_ALL: usize = 1024 * 1024;
 
 /// A template for a shell: values travel in the environment, never in the text.
 ///
+/// Values that are too big for the environment travel in files, and the script
+/// begins by reading them into shell variables; the author need not know.
+///
 /// Each `${path}` becomes a reference to an environment variable, spelled for
 /// the quotes it stands in, so the program receives exactly the value: never
 /// split, expanded or run. A place where that cannot be done is an error when
@@ -35,6 +38,38 @@ pub struct Script {
     source: String,
     slots: Vec<Slot>,
     pieces: Vec<Piece>,
+}
+
+/// How a value reaches the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// In the environment, as long as there is room.
+    Environment,
+    /// In the environment in any case.
+    Word,
+    /// In a file, from which the script reads it into a shell variable. Unlike
+    /// one of the environment it is not handed on to programs, whose start it
+    /// would make fail.
+    Loaded,
+    /// In a file, as the author asked.
+    File,
+}
+
+/// A value and the variable it travels under.
+struct Parcel {
+    name: String,
+    value: String,
+    way: Way,
+}
+
+impl Parcel {
+    /// The room it takes in the environment; the name of a file does not count.
+    fn room(&self) -> usize {
+        match self.way {
+            Way::Environment | Way::Word => self.name.len() + self.value.len(),
+            Way::Loaded | Way::File => 0,
+        }
+    }
 }
 
 /// What a slot puts into the text.
@@ -73,19 +108,33 @@ impl Script {
         self.references().filter(|reference| reference.shell_filter() == Some(Filter::Raw))
     }
 
+    /// Returns the script with the values that are known, for people to read.
+    ///
+    /// Never to be run: in a run values do not become a part of the text. What has no
+    /// value yet stays as it is written.
+    pub fn shown(&self, vars: &Vars) -> String {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(literal) => text.push_str(literal),
+                Piece::Value { slot, spelling } => {
+                    let Some(slot) = self.slots.get(*slot) else { continue };
+                    text.push_str(&shown(&slot.reference, vars, &self.source, *spelling));
+                }
+            }
+        }
+        text
+    }
+
     /// Binds the values.
     pub fn bind(&self, vars: &Vars) -> Result<Bound, RenderError> {
-        let mut bound = Bound { text: String::new(), env: vec![], files: vec![] };
+        let mut parcels = Vec::with_capacity(self.slots.len());
         let mut inserts = Vec::with_capacity(self.slots.len());
         for (number, slot) in self.slots.iter().enumerate() {
-            inserts.push(bind_slot(number + 1, slot, vars, &mut bound)?);
+            inserts.push(bind_slot(number + 1, slot, vars, &mut parcels)?);
         }
-        let total: usize = bound.env.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if total > MOST_IN_ALL {
-            let message = "the values of this script are too big together (over 1 MiB); \
-                           use the filter `file` for the big ones";
-            return Err(RenderError { message: message.to_owned() });
-        }
+        make_room(&mut parcels)?;
+        let mut bound = pack(parcels);
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(text) => bound.text.push_str(text),
@@ -100,30 +149,94 @@ impl Script {
     }
 }
 
+/// Sends the biggest values by file until the others fit into the environment.
+fn make_room(parcels: &mut [Parcel]) -> Result<(), RenderError> {
+    let mut total: usize = parcels.iter().map(Parcel::room).sum();
+    if total <= MOST_IN_ALL {
+        return Ok(());
+    }
+    let mut movable: Vec<&mut Parcel> =
+        parcels.iter_mut().filter(|parcel| parcel.way == Way::Environment).collect();
+    movable.sort_by_key(|parcel| std::cmp::Reverse(parcel.room()));
+    for parcel in movable {
+        if total <= MOST_IN_ALL {
+            break;
+        }
+        total -= parcel.room();
+        parcel.way = Way::Loaded;
+    }
+    if total > MOST_IN_ALL {
+        let message = "the words of this script are too big together (over 1 MiB); \
+                       use the filter `file` instead of `words` for the big ones";
+        return Err(RenderError { message: message.to_owned() });
+    }
+    Ok(())
+}
+
+/// Puts the values where they travel, and starts the script with what reads them.
+fn pack(parcels: Vec<Parcel>) -> Bound {
+    let mut bound = Bound { text: String::new(), env: vec![], files: vec![] };
+    for Parcel { name, value, way } in parcels {
+        match way {
+            Way::Environment | Way::Word => bound.env.push((name, value)),
+            Way::File => bound.files.push((name, value)),
+            Way::Loaded => {
+                bound.text.push_str(&loading(&name, value.ends_with('\n')));
+                bound.files.push((format!("{name}_FILE"), value));
+            }
+        }
+    }
+    bound
+}
+
+/// Returns the commands that read a value from its file, byte for byte.
+///
+/// They stand before the script on its first line, so that the line numbers in
+/// the shell's messages stay right; a first line `#!…` is still a comment there,
+/// and `$?` is 0 as it should be. A script whose value cannot be read does not
+/// start: an empty value in its place could do harm.
+///
+/// A substitution takes line breaks from the end, so a value that has some gets
+/// a full stop to shield them, which no character set reads as the second half
+/// of a character. Other values do without, because bash needs much time and
+/// memory to take it off again.
+fn loading(name: &str, has_break: bool) -> String {
+    let (shield, taken_off) = if has_break {
+        (" && printf .", format!(" {name}=${{{name}%.}};"))
+    } else {
+        ("", String::new())
+    };
+    // A variable that came from outside would stay exported.
+    format!("unset {name}; {name}=$(cat \"${{{name}_FILE}}\"{shield}) || exit;{taken_off} ")
+}
+
 fn bind_slot(
     number: usize,
     slot: &Slot,
     vars: &Vars,
-    bound: &mut Bound,
+    parcels: &mut Vec<Parcel>,
 ) -> Result<Insert, RenderError> {
     let reference = &slot.reference;
     let filled = resolve(reference, vars)?;
     let name = format!("PRODIGY_P{number}");
+    let mut send = |name: &str, value: String, way: Way| {
+        parcels.push(Parcel { name: name.to_owned(), value, way });
+    };
     let insert = match reference.shell_filter() {
         Some(Filter::File) => {
-            bound.files.push((name.clone(), value_text(&filled.value)));
-            return Ok(Insert::Variable(name));
+            send(&name, value_text(&filled.value), Way::File);
+            Insert::Variable(name)
         }
         Some(Filter::Words) => {
             let mut names = Vec::new();
             for (at, word) in words(&filled).into_iter().enumerate() {
                 let name = format!("{name}_{}", at + 1);
-                bound.env.push((name.clone(), check(slot, word)?));
+                send(&name, short(slot, check(slot, word)?)?, Way::Word);
                 names.push(name);
             }
             Insert::Variables(names)
         }
-        Some(Filter::Raw) => Insert::Text(check(slot, value_text(&filled.value))?),
+        Some(Filter::Raw) => Insert::Text(short(slot, check(slot, value_text(&filled.value))?)?),
         // The other filters have done their work in `resolve`.
         Some(
             Filter::Json
@@ -135,7 +248,9 @@ fn bind_slot(
             | Filter::Path,
         )
         | None => {
-            bound.env.push((name.clone(), check(slot, value_text(&filled.value))?));
+            let value = check(slot, value_text(&filled.value))?;
+            let is_big = value.len() > MOST_PER_VALUE;
+            send(&name, value, if is_big { Way::Loaded } else { Way::Environment });
             Insert::Variable(name)
         }
     };
@@ -156,14 +271,41 @@ fn words(filled: &Filled) -> Vec<String> {
 fn check(slot: &Slot, text: String) -> Result<String, RenderError> {
     let problem = if text.contains('\0') {
         Some("contains a NUL byte, which no argument or variable can hold; use the filter `file`")
-    } else if text.len() > MOST_PER_VALUE {
-        Some("is too big for an environment variable (over 96 KiB); use the filter `file`")
     } else {
         slot.checks.iter().find_map(|check| check.problem(&text))
     };
     match problem {
         Some(problem) => Err(refusal(&slot.reference, problem)),
         None => Ok(text),
+    }
+}
+
+/// Refuses what is too big to be a word or a part of the script.
+fn short(slot: &Slot, text: String) -> Result<String, RenderError> {
+    if text.len() > MOST_PER_VALUE {
+        let problem = "is too big for a word or for the text of a script (over 96 KiB); use the \
+                       filter `file`";
+        return Err(refusal(&slot.reference, problem));
+    }
+    Ok(text)
+}
+
+/// Returns a value as it would read, or the reference if there is none.
+fn shown(reference: &Reference, vars: &Vars, source: &str, spelling: Spelling) -> String {
+    let Ok(filled) = resolve(reference, vars) else {
+        return source.get(reference.range()).unwrap_or_default().to_owned();
+    };
+    let value = value_text(&filled.value);
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
+    match spelling {
+        Spelling::Quoted if value.is_empty() || !value.chars().all(is_plain) => {
+            format!("'{}'", value.replace('\'', r"'\''"))
+        }
+        Spelling::Quoted
+        | Spelling::Bare
+        | Spelling::Single
+        | Spelling::AnsiC
+        | Spelling::Arithmetic => value,
     }
 }
 

@@ -111,6 +111,24 @@ impl Text {
         }
     }
 
+    /// Returns the template with the values that are known, for people to read; what has no
+    /// value yet, or one that may not stand there, stays as it is written.
+    pub fn shown(&self, vars: &Vars) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => text.push_str(literal),
+                Part::Value(reference, encoding) => {
+                    let filled = resolve(reference, vars).ok();
+                    let value = filled.and_then(|filled| encoding.write(&filled).ok());
+                    let written = || self.source.get(reference.range()).unwrap_or_default().into();
+                    text.push_str(&value.unwrap_or_else(written));
+                }
+            }
+        }
+        text
+    }
+
     /// Two harmless values can make a harmful path, such as `.` beside `.`, so
     /// the whole is looked at as well.
     fn checked_path(&self, path: String) -> Result<String, RenderError> {

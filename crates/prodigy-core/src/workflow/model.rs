@@ -10,6 +10,7 @@ use crate::{
     diagnostic::Span,
     expr::{Expr, SortBy},
     json_path::JsonPath,
+    json_schema::Schema,
     policy::{Backoff, Retry},
     template::{Script, Text},
     workflow::AgentConfig,
@@ -172,6 +173,33 @@ pub struct Step {
     pub continue_on_error: bool,
     /// The judge that says whether the step is done.
     pub validate: Option<Box<Validate>>,
+}
+
+impl Step {
+    /// Makes a step that runs a script and nothing else, for a command that is not a step.
+    pub fn shell(script: Script) -> Self {
+        Self {
+            span: Span::default(),
+            id: None,
+            name: None,
+            action: StepAction::Shell { script, program: "sh".to_owned() },
+            when: None,
+            timeout: None,
+            idle_timeout: None,
+            env: Vec::new(),
+            working_dir: None,
+            captures: Vec::new(),
+            output_file: None,
+            commit_required: false,
+            auto_commit: false,
+            on_failure: None,
+            on_success: Vec::new(),
+            on_exit_code: BTreeMap::new(),
+            retry: None,
+            continue_on_error: false,
+            validate: None,
+        }
+    }
 }
 
 /// What a step does.
@@ -429,8 +457,8 @@ pub struct ResultConfig {
     pub file: Option<String>,
     /// The part of it that is wanted.
     pub json_path: Option<JsonPath>,
-    /// What it must satisfy (JSON Schema).
-    pub schema: Option<serde_json::Value>,
+    /// What it must satisfy.
+    pub schema: Option<Schema>,
 }
 
 /// What to do when items fail.

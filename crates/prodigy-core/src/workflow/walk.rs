@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, Step, StepAction, Workflow};
+use super::{Body, ForeachInput, ForeachValue, Step, StepAction, Workflow};
+use crate::{
+    template::{Reference, Text},
+    vars::{Segment, VarPath},
+};
 
 impl Workflow {
     /// Calls `visit` for every step, at any depth, in the order of the phases.
@@ -26,6 +30,39 @@ impl Workflow {
         if let Some(merge) = &self.merge {
             each(&merge.steps, visit);
         }
+    }
+
+    /// Returns whether a step uses `${ROOT.FIELD}`, or all of `${ROOT}`.
+    pub fn mentions(&self, root: &str, field: &str) -> bool {
+        let mut found = false;
+        self.each_step(&mut |step| {
+            let is_it = |reference: &Reference| {
+                let VarPath { root: name, rest } = reference.path();
+                let is_field = match rest.first() {
+                    Some(Segment::Field(name)) => name == field,
+                    Some(Segment::Index(_)) => false,
+                    None => true,
+                };
+                name == root && is_field
+            };
+            let text = |text: &Text| text.references().any(is_it);
+            found |= match &step.action {
+                StepAction::Shell { script, .. } => script.references().any(is_it),
+                StepAction::Agent { prompt, .. } => text(prompt),
+                StepAction::WriteFile { path, content, .. } => text(path) || text(content),
+                StepAction::Foreach(each) => match &each.input {
+                    ForeachInput::Command(script) => script.references().any(is_it),
+                    ForeachInput::Values(values) => values.iter().any(|value| match value {
+                        ForeachValue::Text(value) => text(value),
+                        ForeachValue::Value(_) => false,
+                    }),
+                },
+            };
+            found |= step.env.iter().any(|var| text(&var.value));
+            let wanted = format!("{root}.{field}");
+            found |= step.when.as_ref().is_some_and(|when| when.source().contains(&wanted));
+        });
+        found
     }
 
     /// Returns the agents that the steps name, each with the first step that needs it.

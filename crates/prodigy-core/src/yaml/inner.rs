@@ -256,8 +256,14 @@ mod tests {
             if exact_style || span != node.span {
                 let unfolded: Vec<&str> = shown.split_whitespace().collect();
                 let expected: Vec<&str> = wanted.split_whitespace().collect();
-                let shown = unfolded.join(" ").replace("''", "'").replace("\\\"", "\"");
-                prop_assert_eq!(shown, expected.join(" ").replace("''", "'"));
+                // A quote stands twice in a quoted text, and may stand twice in any other.
+                let once = |text: String| {
+                    let mut chars: Vec<char> = text.chars().collect();
+                    chars.dedup_by(|a, b| *a == '\'' && a == b);
+                    chars.into_iter().collect::<String>()
+                };
+                let shown = once(unfolded.join(" ").replace("\\\"", "\""));
+                prop_assert_eq!(shown, once(expected.join(" ")));
             }
             prop_assert!(span.start >= node.span.start && span.end <= node.span.end);
         }

@@ -36,6 +36,12 @@ impl Context {
         ["sh ", "cat", "awk", "sed", "probe_in"].iter().any(|name| self.template.contains(name))
     }
 
+    /// Whether the template gives the value to a program as an argument or in
+    /// its environment, where the system sets a limit.
+    pub(crate) fn hands_on(&self) -> bool {
+        ["sh ./", "sh -c", "awk"].iter().any(|name| self.template.contains(name))
+    }
+
     pub(crate) fn expected(&self, value: &str) -> Vec<Vec<u8>> {
         self.expected.iter().map(|text| text.replace("<V>", value).into_bytes()).collect()
     }

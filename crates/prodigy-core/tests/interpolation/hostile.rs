@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prodigy_core::template::Script;
+use prodigy_core::template::{Bound, Script};
 
 use super::{
     contexts::{CONTEXTS, Context},
-    probe::{Folder, SHELLS, Shell, accepted, records, vars},
-    values::{hostile, impossible, long},
+    probe::{Folder, SHELLS, Shell, accepted, names, records, vars},
+    values::{big, hostile, impossible, long},
 };
 
 const WORKERS: usize = 4;
@@ -122,6 +122,87 @@ fn a_template_on_its_own_behaves_the_same() {
 }
 
 #[test]
+fn a_value_too_big_for_the_environment_arrives_whole() {
+    let folder = Folder::new("big");
+    let values = big();
+    let fits = |context: &Context| !context.matches_slowly && !context.hands_on();
+    let batches = SHELLS.map(|shell| Batch::select(shell, fits));
+    // Each template starts a script once, too: there the values are read first.
+    let single = |shell: Shell| {
+        let chosen = contexts(shell).into_iter().filter(fits);
+        chosen.map(move |context| Batch::new(shell, vec![context]))
+    };
+    let alone: Vec<Batch> = SHELLS.into_iter().flat_map(single).collect();
+    let mut jobs = Vec::new();
+    for batch in &batches {
+        assert!(batch.contexts.len() >= 40);
+        jobs.extend(values.iter().map(|value| (batch, value)));
+    }
+    for (number, batch) in alone.iter().enumerate() {
+        let chosen = |at: usize| is_full() || at == number % values.len();
+        jobs.extend(
+            values.iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, v)| (batch, v)),
+        );
+    }
+    in_parallel(&jobs, |(batch, value)| check(&folder, batch, value));
+}
+
+#[test]
+fn a_big_value_does_not_keep_programs_from_starting() {
+    let folder = Folder::new("programs");
+    for shell in SHELLS {
+        let script = accepted("x=${item.v}; sh -c 'echo started'; env", shell.dialect());
+        // As if an outer script had exported the variable.
+        let mut bound = script.bind(&vars("x".repeat(200 * 1024))).unwrap();
+        bound.env.push(("PRODIGY_P1".to_owned(), String::new()));
+        let seen = String::from_utf8(folder.run(shell, &bound, "")).unwrap();
+        assert!(seen.starts_with("started\n"));
+        assert!(!seen.contains("PRODIGY_P1="), "{seen}");
+    }
+}
+
+/// Returns what a script prints to its standard error, with its exit code.
+fn complaint(shell: Shell, bound: &Bound, value_file: &str) -> String {
+    let output = std::process::Command::new(shell.program())
+        .args(["-c", &bound.text, "step"])
+        .env("PRODIGY_P1_FILE", value_file)
+        .output()
+        .unwrap();
+    let code = output.status.code().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    format!("{code}: {}", String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn reading_a_big_value_changes_nothing_else_about_the_script() {
+    let folder = Folder::new("lines");
+    let file = folder.file("value\n");
+    let big = format!("{}\n", "x".repeat(200 * 1024));
+    let mut seen = Vec::new();
+    for shell in SHELLS {
+        let source = "#!/bin/sh\necho \"status $?\" >&2\nset -eu\ncd ./missing\necho ${item.v}";
+        let bound = accepted(source, shell.dialect()).bind(&vars(big.as_str())).unwrap();
+        seen.push(complaint(shell, &bound, file.to_str().unwrap()));
+        // A script whose value is lost does not start.
+        seen.push(complaint(shell, &bound, "missing"));
+    }
+    insta::assert_snapshot!(seen.concat(), @"
+    2: status 0
+    step: 4: cd: can't cd to ./missing
+    1: cat: missing: No such file or directory
+    1: status 0
+    step: line 4: cd: ./missing: No such file or directory
+    1: cat: missing: No such file or directory
+    ");
+    let bound = accepted("echo '${item.v}' \"${item.v}\"", Shell::Dash.dialect());
+    let texts = [big.trim_end(), &big].map(|value| bound.bind(&vars(value)).unwrap().text);
+    insta::assert_snapshot!(texts.join("\n"), @r#"
+    unset PRODIGY_P1; PRODIGY_P1=$(cat "${PRODIGY_P1_FILE}") || exit; echo ''"${PRODIGY_P1}"'' "${PRODIGY_P1}"
+    unset PRODIGY_P1; PRODIGY_P1=$(cat "${PRODIGY_P1_FILE}" && printf .) || exit; PRODIGY_P1=${PRODIGY_P1%.}; echo ''"${PRODIGY_P1}"'' "${PRODIGY_P1}"
+    "#);
+}
+
+#[test]
 fn what_no_variable_can_hold_is_an_error_that_offers_a_file() {
     let script = accepted("probe ${item.v}", Shell::Dash.dialect());
     let by_file = accepted("cat ${item.v|file}", Shell::Dash.dialect());
@@ -134,13 +215,44 @@ fn what_no_variable_can_hold_is_an_error_that_offers_a_file() {
         assert_eq!(bound.files, [("PRODIGY_P1".to_owned(), value)]);
     }
     errors.dedup();
+    insta::assert_snapshot!(errors.join("\n"), @"the value of `${item.v}` contains a NUL byte, which no argument or variable can hold; use the filter `file`");
+}
+
+#[test]
+fn what_cannot_travel_by_file_keeps_its_limit() {
+    let long = "x".repeat(96 * 1024 + 1);
+    let dialect = Shell::Dash.dialect();
+    let raw = Script::parse("echo ${item.v|raw}", &names(), dialect, true).unwrap();
+    let words = accepted("echo ${item.v|words}", dialect);
+    let errors = [raw, words].map(|script| script.bind(&vars(long.as_str())).unwrap_err().message);
     insta::assert_snapshot!(errors.join("\n"), @"
-    the value of `${item.v}` contains a NUL byte, which no argument or variable can hold; use the filter `file`
-    the value of `${item.v}` is too big for an environment variable (over 96 KiB); use the filter `file`
+    the value of `${item.v}` is too big for a word or for the text of a script (over 96 KiB); use the filter `file`
+    the value of `${item.v}` is too big for a word or for the text of a script (over 96 KiB); use the filter `file`
     ");
-    let many: Vec<String> = (0..12).map(|n| format!("${{files[{n}]}}")).collect();
-    let many = accepted(&format!("probe {}", many.join(" ")), Shell::Dash.dialect());
+    let many = accepted("echo ${files|words}", dialect);
     let mut vars = vars("");
     vars.set("files", vec!["x".repeat(96 * 1024); 12]);
-    insta::assert_snapshot!(many.bind(&vars).unwrap_err(), @"the values of this script are too big together (over 1 MiB); use the filter `file` for the big ones");
+    insta::assert_snapshot!(many.bind(&vars).unwrap_err(), @"the words of this script are too big together (over 1 MiB); use the filter `file` instead of `words` for the big ones");
+}
+
+#[test]
+fn values_too_big_together_make_room_for_each_other() {
+    let folder = Folder::new("room");
+    let source: Vec<String> = (0..14).map(|n| format!("${{files[{n}]}}")).collect();
+    let values: Vec<String> = (0..14).map(|n| "v\n".repeat((34 + n) * 1024)).collect();
+    for shell in SHELLS {
+        let script = accepted(&format!("probe {} ${{n}}", source.join(" ")), shell.dialect());
+        let mut vars = vars("");
+        vars.set("files", values.clone());
+        let bound = script.bind(&vars).unwrap();
+        let moved: Vec<&str> = bound.files.iter().map(|(name, _)| name.as_str()).collect();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(moved.join(" "), @"PRODIGY_P13_FILE PRODIGY_P14_FILE");
+        }
+        let in_env: usize = bound.env.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(in_env <= 1024 * 1024);
+        let wanted = values.iter().map(String::as_str).chain(["7"]);
+        let wanted: Vec<Vec<u8>> = wanted.map(|value| value.as_bytes().to_vec()).collect();
+        assert!(records(&folder.run(shell, &bound, "")) == [wanted]);
+    }
 }

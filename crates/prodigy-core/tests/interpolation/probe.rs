@@ -29,8 +29,10 @@ pub(crate) enum Shell {
 pub(crate) const SHELLS: [Shell; 2] = [Shell::Dash, Shell::Bash];
 
 /// Defines `probe`, which prints its arguments, and `probe_in`, which prints
-/// its standard input; both print the number of records first.
+/// its standard input; both print the number of records first. What the value
+/// should be may be too big for the environment too.
 const PRELUDE: &str = r#"
+[ -z "$EXPECTED_FILE" ] || { EXPECTED=$(cat "$EXPECTED_FILE"; printf .); EXPECTED=${EXPECTED%.}; }
 probe() { printf '%s\000' "$#" "$@"; }
 probe_in() { printf '%s\000' "1"; cat; printf '\000'; }
 "#;
@@ -88,24 +90,28 @@ impl Folder {
         self.output(command, bound, "");
     }
 
+    /// Puts a value into a file of its own.
+    pub(crate) fn file(&self, content: &str) -> PathBuf {
+        // Threads share the folder.
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        let file = self.path.join(format!("value{number}"));
+        fs::write(&file, content).unwrap();
+        file
+    }
+
     fn output(&self, mut command: Command, bound: &Bound, expected: &str) -> Output {
         command
             .current_dir(&self.path)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("EXPECTED", expected)
             .envs(bound.env.iter().map(|(name, value)| (name, value)))
-            .envs(bound.files.iter().map(|(name, content)| {
-                // Threads share the folder.
-                let number = self.files.fetch_add(1, Ordering::Relaxed);
-                let file = self.path.join(format!("value{number}"));
-                fs::write(&file, content).unwrap();
-                (name, file)
-            }))
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .output()
-            .unwrap()
+            .envs(bound.files.iter().map(|(name, content)| (name, self.file(content))));
+        if expected.len() > 96 * 1024 {
+            command.env("EXPECTED_FILE", self.file(expected));
+        } else {
+            command.env("EXPECTED", expected);
+        }
+        command.stdin(Stdio::null()).stderr(Stdio::piped()).output().unwrap()
     }
 
     pub(crate) fn has_canary(&self) -> bool {

@@ -100,6 +100,26 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: if is_full() { 500 } else { 48 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_probe_sees_exactly_a_value_that_travels_by_file(
+        before in value(),
+        after in value(),
+        context in prop::sample::select(CONTEXTS),
+        shell in prop::sample::select(SHELLS.to_vec()),
+    ) {
+        prop_assume!(context.runs_in(shell) && !context.hands_on() && !context.matches_slowly);
+        let value = format!("{before}{}{after}", "x".repeat(96 * 1024 + 1));
+        let bound = accepted(context.template, shell.dialect()).bind(&vars(value.as_str())).unwrap();
+        prop_assert_eq!(&bound.env, &[]);
+        let seen = records(&FOLDER.run(shell, &bound, &value));
+        prop_assert!(seen == vec![context.expected(&value)], "{} with {:?} and {:?}", context.template, before, after);
+        prop_assert!(!FOLDER.has_canary());
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -286,15 +306,18 @@ proptest! {
     fn no_accepted_script_runs_the_value(
         source in random_script(),
         value in prop::sample::select(ARMED),
+        big in any::<bool>(),
         shell in prop::sample::select(SHELLS.to_vec()),
     ) {
         prop_assume!(source.contains("${item.v"));
+        // A big value reaches the script in another way.
+        let value = if big { format!("{value}\n#{}", "x".repeat(100 * 1024)) } else { value.to_owned() };
         let script = Script::parse(&source, &names(), shell.dialect(), false);
         prop_assume!(script.is_ok());
-        let bound = script.unwrap().bind(&vars(value));
+        let bound = script.unwrap().bind(&vars(value.as_str()));
         prop_assume!(bound.is_ok());
         RANDOM.try_run(shell, &bound.unwrap());
-        prop_assert!(!RANDOM.take_canary(), "{} with {:?}", source, value);
+        prop_assert!(!RANDOM.take_canary(), "{} with {:?}", source, value.get(..40));
     }
 }
 

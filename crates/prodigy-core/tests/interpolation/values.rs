@@ -286,13 +286,29 @@ pub(crate) fn long() -> Vec<String> {
     ]
 }
 
-/// Returns the values that no environment variable can hold.
-pub(crate) fn impossible() -> Vec<String> {
+/// Returns values that no environment variable can hold, but shell variables can.
+pub(crate) fn big() -> Vec<String> {
+    let all = hostile().join("\n");
+    let fill = |text: &str, size: usize| text.repeat(size / text.len() + 1);
     vec![
-        "\0".to_owned(),
-        "a\0b".to_owned(),
-        "$(touch canary)\0".to_owned(),
         "x".repeat(96 * 1024 + 1),
-        "é".repeat(512 * 1024),
+        "\n".repeat(200 * 1024),
+        fill(&all, 200 * 1024),
+        fill(&all, 200 * 1024) + "\n",
+        fill("$(touch canary)`touch canary`'\"\\", 200 * 1024) + "\n\n\n",
+        fill("é🦀日本", 200 * 1024),
+        fill("\r\n\t ", 200 * 1024),
+        fill("-rf * ", 200 * 1024) + ".",
+        "x".repeat(200 * 1024) + "\nEOF\ntouch canary\n",
+        "\n; touch canary; \"; touch canary; '; touch canary #".to_owned()
+            + &"x".repeat(200 * 1024),
     ]
+}
+
+/// Returns the values that no variable can hold.
+pub(crate) fn impossible() -> Vec<String> {
+    let long = "x".repeat(200 * 1024);
+    ["\0", "a\0b", "$(touch canary)\0", &format!("{long}\0"), &format!("\0{long}")]
+        .map(str::to_owned)
+        .into()
 }

@@ -115,6 +115,7 @@ impl Sampler {
             Shape::Text | Shape::Template | Shape::Script | Shape::Any => json!("text"),
             Shape::Expression => json!("true"),
             Shape::JsonPath => json!("$.text"),
+            Shape::JsonSchema => json!({"type": "string"}),
             Shape::Integer { min, .. } => json!(min),
             Shape::Number { min, .. } => json!(min),
             Shape::Duration => [json!("5s"), json!(5)][self.pick % 2].clone(),

@@ -93,7 +93,7 @@ map:
     claude: do ${item.name} as ${item_id}, ${item_index} of ${item_tota…
     [Some("items.json"), Some("$.items[*]"), Some("score >= 5"), Some("item.priority DESC"), Some("item.id"), Some("item.id")]
     4 2 Some(7) Some(300s)
-    Shared ResultConfig { file: Some("out.json"), json_path: Some(JsonPath("$.a")), schema: Some(Object {"type": String("object")}) }
+    Shared ResultConfig { file: Some("out.json"), json_path: Some(JsonPath("$.a")), schema: Some(Schema({"type":"object"})) }
     Some(".worktreeinclude") [".env"] ["node_modules"]
     shell: npm ci
     "#);
@@ -357,19 +357,19 @@ error_policy:
 max_failures: 3
 error_collection: batched:0
 ")), @"
-    main.yml:6:20: error: there is no handler `tdiy` in `error_policy.handlers`
-        did you mean `tidy`?
-    main.yml:8:22: error: `failure_threshold` must be a number from 0 to 1, found `20`
-    main.yml:9:23: error: `preserve_worktrees` must be `failed`, `always` or `never`, found `sometimes`
-    main.yml:10:34: error: `type` must be `fixed`, `linear`, `exponential` or `fibonacci`, found `quadratic`
-    main.yml:10:57: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost` or `cancelled`, found `overload`
-    main.yml:11:30: error: `soon` is not a duration; write for example `30s` or `1h 30m`
-    main.yml:11:55: error: `failure_threshold` must be a whole number from 1, found `0`
-    main.yml:12:1: error: `max_failures` stands here and in `error_policy`
-        keep the one in `error_policy`
-    main.yml:13:19: error: `error_collection` must be `aggregate`, `immediate`, `batched`, `batched:N` or a mapping, found `batched:0`
-        did you mean `batched`?
-    ");
+        main.yml:6:20: error: there is no handler `tdiy` in `error_policy.handlers`
+            did you mean `tidy`?
+        main.yml:8:22: error: `failure_threshold` must be a number from 0 to 1, found `20`
+        main.yml:9:23: error: `preserve_worktrees` must be `failed`, `always` or `never`, found `sometimes`
+        main.yml:10:34: error: `type` must be `fixed`, `linear`, `exponential` or `fibonacci`, found `quadratic`
+        main.yml:10:57: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `overload`
+        main.yml:11:30: error: `soon` is not a duration; write for example `30s` or `1h 30m`
+        main.yml:11:55: error: `failure_threshold` must be a whole number from 1, found `0`
+        main.yml:12:1: error: `max_failures` stands here and in `error_policy`
+            keep the one in `error_policy`
+        main.yml:13:19: error: `error_collection` must be `aggregate`, `immediate`, `batched`, `batched:N` or a mapping, found `batched:0`
+            did you mean `batched`?
+        ");
 }
 
 #[test]
@@ -408,4 +408,37 @@ fn a_mapreduce_workflow_needs_a_map() {
     main.yml:1:1: error: a workflow is a list of steps or a mapping, found `just text`
         write `- shell: …`, or `mode: mapreduce` with `map:`
     ");
+}
+
+#[test]
+fn a_schema_that_cannot_be_checked_is_an_error_at_its_key() {
+    insta::assert_snapshot!(errors("
+mode: mapreduce
+map:
+  input: items.json
+  agent_template: [{shell: a}]
+  result:
+    schema:
+      type: object
+      requird: [path]
+      properties:
+        path: {type: text}
+        a/b: {minLength: -1}
+        all: {anyOf: [{type: string}, 7]}
+        other: {$ref: 'https://example.com/schema.json'}
+        more: {$ref: '#/$defs/nothing'}
+"), @"
+    main.yml:9:7: error: `requird` is no keyword that can be checked here
+        did you mean `required`?
+    main.yml:11:16: error: `type` must be one of `null`, `boolean`, `object`, `array`, `number`, `integer`, `string`, or a list of them
+    main.yml:12:15: error: `minLength` must be a whole number and not negative
+    main.yml:13:39: error: each element of `anyOf` must be a schema: a mapping, `true` or `false`
+    main.yml:14:17: error: `https://example.com/schema.json` is outside of this schema, and nothing is fetched
+        put it into `$defs` and write `#/$defs/NAME`
+    main.yml:15:16: error: there is nothing at `#/$defs/nothing`
+    ");
+    insta::assert_snapshot!(errors("
+mode: mapreduce
+map: {input: items.json, agent_template: [{shell: a}], result: {schema: object}}
+"), @"main.yml:3:73: error: `schema` must be a JSON Schema, found `object`");
 }

@@ -250,27 +250,27 @@ fn wrong_values_are_errors_at_the_value() {
 - shell: ""
 - claude: "  "
 "#), @"
-    main.yml:3:12: error: `parsecs` is not a unit of time; use `ms`, `s`, `m`, `h`, `d` or `w`
-    main.yml:5:12: error: a time limit of zero leaves no time at all
-        leave the key out for no limit
-    main.yml:7:7: error: `not good` cannot be the id of a step
-        an id has letters, digits, `_` and `-`
-    main.yml:9:12: error: `not-good` cannot be the name of a variable
-        a name has letters, digits and `_`, and starts with no digit
-    main.yml:11:22: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost` or `cancelled`, found `timeuot`
-        did you mean `timeout`?
-    main.yml:11:31: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `worker_lost` or `cancelled`, found `nonsense`
-    main.yml:12:43: error: `0999` are not permissions
-        write octal digits, such as `0644` or `0755`
-    main.yml:14:18: error: `0` is not an exit code from 1 to 255
-    main.yml:14:33: error: `many` is not an exit code from 1 to 255
-    main.yml:16:19: error: `capture_format` must be `string`, `number`, `json`, `lines` or `boolean`, found `jsn`
-        did you mean `json`?
-    main.yml:19:21: error: `attempts` must be a whole number from 1, found `0`
-    main.yml:21:14: error: expected a value, found the end
-    main.yml:22:10: error: `shell` must be a command, found empty text
-    main.yml:23:11: error: expected text, found nothing
-    ");
+        main.yml:3:12: error: `parsecs` is not a unit of time; use `ms`, `s`, `m`, `h`, `d` or `w`
+        main.yml:5:12: error: a time limit of zero leaves no time at all
+            leave the key out for no limit
+        main.yml:7:7: error: `not good` cannot be the id of a step
+            an id has letters, digits, `_` and `-`
+        main.yml:9:12: error: `not-good` cannot be the name of a variable
+            a name has letters, digits and `_`, and starts with no digit
+        main.yml:11:22: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `timeuot`
+            did you mean `timeout`?
+        main.yml:11:31: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `nonsense`
+        main.yml:12:43: error: `0999` are not permissions
+            write octal digits, such as `0644` or `0755`
+        main.yml:14:18: error: `0` is not an exit code from 1 to 255
+        main.yml:14:33: error: `many` is not an exit code from 1 to 255
+        main.yml:16:19: error: `capture_format` must be `string`, `number`, `json`, `lines` or `boolean`, found `jsn`
+            did you mean `json`?
+        main.yml:19:21: error: `attempts` must be a whole number from 1, found `0`
+        main.yml:21:14: error: expected a value, found the end
+        main.yml:22:10: error: `shell` must be a command, found empty text
+        main.yml:23:11: error: expected text, found nothing
+        ");
 }
 
 #[test]

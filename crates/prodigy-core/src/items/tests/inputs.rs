@@ -14,11 +14,17 @@ fn the_name_of_a_file_says_how_it_is_written() {
         "a.txt",
         "json",
         ".json",
+        "a.list",
         "a.json.bak",
+        "a.yml",
+        "notes.MD",
     ];
     let kinds: Vec<_> = kinds
         .iter()
-        .map(|name| format!("{name} {:?}", InputKind::of_path(Path::new(name))))
+        .map(|name| match InputKind::of_path(Path::new(name)) {
+            Ok(kind) => format!("{name} {kind:?}"),
+            Err(error) => format!("{name} {error}"),
+        })
         .collect();
     insta::assert_snapshot!(kinds.join("\n"), @"
     a.json Json
@@ -30,7 +36,10 @@ fn the_name_of_a_file_says_how_it_is_written() {
     a.txt Lines
     json Lines
     .json Lines
-    a.json.bak Lines
+    a.list Lines
+    a.json.bak files that end in `.bak` are not read; items can be in `.json`, `.jsonl`, `.ndjson`, `.csv` and `.tsv`, and one per line in `.txt`, `.list` and files without an ending
+    a.yml files that end in `.yml` are not read; items can be in `.json`, `.jsonl`, `.ndjson`, `.csv` and `.tsv`, and one per line in `.txt`, `.list` and files without an ending
+    notes.MD files that end in `.MD` are not read; items can be in `.json`, `.jsonl`, `.ndjson`, `.csv` and `.tsv`, and one per line in `.txt`, `.list` and files without an ending
     ");
 }
 

@@ -284,7 +284,7 @@ pub static RESULT: RecordShape = RecordShape {
     groups: &[&[
         KeyShape::new("file", Shape::Text, "A file that the item leaves."),
         KeyShape::new("json_path", Shape::JsonPath, "The part of it that is wanted."),
-        KeyShape::new("schema", Shape::Any, "A JSON Schema that it must satisfy."),
+        KeyShape::new("schema", Shape::JsonSchema, "A JSON Schema that it must satisfy."),
     ]],
     choice: Some(Choice {
         what: "setting",

@@ -31,7 +31,7 @@ pub(super) fn class(shape: &Shape) -> Option<Class> {
     match shape {
         Shape::List(_) | Shape::NonEmptyList(_) => Some(Class::List),
         Shape::Table { .. } | Shape::Record(_) | Shape::Tagged(_) => Some(Class::Mapping),
-        Shape::OneOf(_) | Shape::Any => None,
+        Shape::OneOf(_) | Shape::JsonSchema | Shape::Any => None,
         Shape::Bool
         | Shape::Text
         | Shape::Template
@@ -46,7 +46,7 @@ pub(super) fn class(shape: &Shape) -> Option<Class> {
     }
 }
 
-/// Whether a scalar is what its shape asks for.
+/// Whether a value is what its shape asks for, if that takes no look inside.
 pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
     let text = node.scalar_text();
     match shape {
@@ -73,6 +73,7 @@ pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
                     _ => !chosen.trim().is_empty(),
                 })
         }),
+        Shape::JsonSchema => node.as_mapping().is_some() || node.as_bool().is_some(),
         Shape::Any => true,
         Shape::OneOf(shapes) => shapes.iter().any(|shape| fits(shape, node)),
         Shape::List(_)
@@ -116,6 +117,7 @@ pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
         | Shape::Table { .. }
         | Shape::Record(_)
         | Shape::Tagged(_)
+        | Shape::JsonSchema
         | Shape::Any => None,
     }
 }

@@ -22,6 +22,10 @@ pub(super) const REASONS: &[&str] = &[
     "disk_full",
     "merge_conflict",
     "dirty_target",
+    "input_missing",
+    "schema_invalid",
+    "poison_repeat",
+    "network_error",
     "worker_lost",
     "cancelled",
 ];

@@ -15,8 +15,7 @@ pub fn reference_markdown() -> String {
         A workflow file is a list of [steps](#step), a mapping with `steps` (a\n\
         [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
         [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n\n\
-        This version runs sequential workflows. It checks MapReduce workflows and does not run\n\
-        them; that goes for the keys that only they have, too.\n"
+        A key marked *not in this version* is checked, but a workflow that has it is not run.\n"
         .to_owned();
     let mut done = BTreeSet::new();
     let mut waiting = VecDeque::from([&WORKFLOW, &MAPREDUCE]);
@@ -97,6 +96,7 @@ fn shape(value: &Shape) -> String {
         | Shape::Text
         | Shape::Expression
         | Shape::JsonPath
+        | Shape::JsonSchema
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -120,6 +120,7 @@ fn collect(shape: &Shape, waiting: &mut VecDeque<&'static RecordShape>) {
         | Shape::Script
         | Shape::Expression
         | Shape::JsonPath
+        | Shape::JsonSchema
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

@@ -154,6 +154,7 @@ fn value(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
             let each: Vec<Value> = shapes.iter().map(|shape| value(shape, definitions)).collect();
             json!({"anyOf": each})
         }
+        Shape::JsonSchema => json!({"type": ["object", "boolean"]}),
         Shape::Any => json!(true),
     }
 }

@@ -64,6 +64,8 @@ pub enum Shape {
     Tagged(&'static TaggedShape),
     /// Any of these, told apart by whether the value is a scalar, a list or a mapping.
     OneOf(&'static [Self]),
+    /// A JSON Schema.
+    JsonSchema,
     /// Anything at all.
     Any,
 }

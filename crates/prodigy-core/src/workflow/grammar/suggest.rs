@@ -48,6 +48,7 @@ fn records(shape: Shape) -> Vec<&'static RecordShape> {
         | Shape::Script
         | Shape::Expression
         | Shape::JsonPath
+        | Shape::JsonSchema
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

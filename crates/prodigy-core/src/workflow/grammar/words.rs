@@ -24,6 +24,7 @@ pub(super) fn expected(shape: &Shape) -> String {
         Shape::Word(_) | Shape::WordOr { .. } | Shape::OneOf(_) => either(options(shape)),
         Shape::List(_) | Shape::NonEmptyList(_) => "a list".to_owned(),
         Shape::Table { .. } | Shape::Record(_) | Shape::Tagged(_) => "a mapping".to_owned(),
+        Shape::JsonSchema => "a JSON Schema".to_owned(),
         Shape::Any => "any value".to_owned(),
     }
 }

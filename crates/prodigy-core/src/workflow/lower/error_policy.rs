@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
-use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
+use super::{
+    context::Lower, fields::Fields, read::at_least_one, retry::default_retry, scope::Scope,
+};
 use crate::{
     diagnostic::Diagnostic,
     nearest::did_you_mean,
@@ -53,10 +55,13 @@ impl Lower<'_> {
         let collection = either("error_collection");
         let breaker = either("circuit_breaker");
         let retry = either("retry_config");
+        let on_item_failure = action
+            .and_then(|node| self.on_item_failure(node, &handlers))
+            .unwrap_or(OnItemFailure::Dlq);
+        let is_tried_again = on_item_failure == OnItemFailure::Retry;
+        let retry = retry.and_then(|node| self.retry(node, "max_attempts"));
         let policy = ErrorPolicy {
-            on_item_failure: action
-                .and_then(|node| self.on_item_failure(node, &handlers))
-                .unwrap_or(OnItemFailure::Dlq),
+            on_item_failure,
             continue_on_failure: go_on.and_then(|node| self.boolean(node)).unwrap_or(true),
             max_failures: max_failures.and_then(|node| self.count(node)),
             failure_threshold: threshold.and_then(|node| self.number(node, 0.0, 1.0)),
@@ -65,7 +70,7 @@ impl Lower<'_> {
                 .and_then(|node| self.error_collection(node))
                 .unwrap_or(ErrorCollection::Aggregate),
             circuit_breaker: breaker.and_then(|node| self.breaker(node)),
-            retry: retry.and_then(|node| self.retry(node, "max_attempts")),
+            retry: retry.or_else(|| is_tried_again.then(default_retry)),
             preserve_worktrees: preserve.unwrap_or(Preserve::Failed),
             handlers,
         };

@@ -139,7 +139,7 @@ impl Lower<'_> {
         let mut fields = self.fields(node)?;
         let file = fields.take("file").and_then(|node| self.filled(node));
         let json_path = fields.take("json_path").and_then(|node| self.json_path(node));
-        let schema = fields.take("schema").map(Node::to_json);
+        let schema = fields.take("schema").and_then(|node| self.schema(node));
         self.finish(fields);
         Some(ResultConfig { file, json_path, schema })
     }

@@ -35,6 +35,17 @@ const GROWTHS: &[(&str, Growth)] = &[
     ("fibonacci", Growth::Fibonacci),
 ];
 
+/// Returns how something is tried again if all that is said is that it should be.
+pub(super) fn default_retry() -> Retry {
+    Retry {
+        attempts: ATTEMPTS,
+        backoff: default_backoff(),
+        max_delay: None,
+        jitter: false,
+        retry_on: Vec::new(),
+    }
+}
+
 impl Lower<'_> {
     /// Reads how something is tried again; `attempts` is the key that says how often.
     pub(super) fn retry(&mut self, node: &Node, attempts: &str) -> Option<Retry> {

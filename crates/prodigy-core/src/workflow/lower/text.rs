@@ -2,8 +2,10 @@
 
 use super::{context::Lower, scope::Scope};
 use crate::{
+    diagnostic::{Diagnostic, Span},
     expr::{Expr, Place, SortBy},
     json_path::JsonPath,
+    json_schema::Schema,
     template::{Dialect, Script, Sink, Text},
     yaml::Node,
 };
@@ -86,4 +88,33 @@ impl Lower<'_> {
             }
         }
     }
+
+    /// Reads a JSON Schema.
+    pub(super) fn schema(&mut self, node: &Node) -> Option<Schema> {
+        match Schema::parse(&node.to_json()) {
+            Ok(schema) => Some(schema),
+            Err(errors) => {
+                for error in errors {
+                    let span = at_pointer(node, &error.pointer);
+                    let mut diagnostic = Diagnostic::error(span, error.message);
+                    diagnostic.help = error.help;
+                    self.report(diagnostic);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Returns where a JSON pointer leads: to a key, or to an element of a list.
+fn at_pointer(node: &Node, pointer: &str) -> Span {
+    let (mut node, mut span) = (node, node.span);
+    for part in pointer.split('/').skip(1) {
+        let name = part.replace("~1", "/").replace("~0", "~");
+        let element = || node.as_sequence()?.get(name.parse::<usize>().ok()?);
+        let Some(next) = node.get(&name).or_else(element) else { break };
+        span = node.key_span(&name).unwrap_or(next.span);
+        node = next;
+    }
+    span
 }

@@ -1,0 +1,332 @@
+//! What events carry.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// What is known when a job begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobStarted {
+    /// The version of prodigy that wrote this.
+    pub version: String,
+    /// The workflow's file, as given.
+    pub workflow_file: String,
+    /// The SHA-256 of the workflow's text as run.
+    pub workflow_hash: String,
+    /// The workflow's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_name: Option<String>,
+    /// The main working tree of the repository.
+    pub repository: String,
+    /// The branch the user started from; left out on a detached HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_branch: Option<String>,
+    /// The commit the user started from.
+    pub base_commit: String,
+    /// Whether its steps run once each, or for many items.
+    #[serde(default, skip_serializing_if = "Mode::is_sequential")]
+    pub mode: Mode,
+    /// How many steps one round has, or one item.
+    pub steps: u32,
+    /// How many steps the setup phase has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub setup_steps: u32,
+    /// How many steps the reduce phase has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reduce_steps: u32,
+    /// The values of `--args` and `--map`, one round for each; empty for plain rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+    /// How many rounds there are in all.
+    pub rounds: u32,
+    /// The parameters, secrets not among them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Value>,
+    /// The profile chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Whether the result is merged without asking.
+    pub yes: bool,
+}
+
+/// The two kinds of job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Steps, one after the other.
+    #[default]
+    Sequential,
+    /// setup, then the same steps for many items, then reduce.
+    Mapreduce,
+}
+
+impl Mode {
+    /// Returns whether it is the kind that need not be written.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_sequential(&self) -> bool {
+        *self == Self::Sequential
+    }
+}
+
+/// A workflow that took the place of the one a job began with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedWorkflow {
+    /// The SHA-256 of its text.
+    pub hash: String,
+    /// Its kind, which has to be the same as before.
+    #[serde(default, skip_serializing_if = "Mode::is_sequential")]
+    pub mode: Mode,
+    /// How many steps one round has, or one item.
+    pub steps: u32,
+    /// How many steps the setup phase has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub setup_steps: u32,
+    /// How many steps the reduce phase has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reduce_steps: u32,
+}
+
+/// What an attempt that succeeded left behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentCompleted {
+    /// Which attempt this was, from 1.
+    pub attempt: u32,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// The commit it started from.
+    pub base: String,
+    /// The commit it ended at; the same if it made none.
+    pub head: String,
+    /// How many commits it made.
+    pub commits: u64,
+    /// How many steps failed without failing the attempt.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub recovered: u32,
+    /// How many files it left uncommitted; they are not merged.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncommitted: u32,
+    /// What it cost.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub cost_usd: f64,
+    /// The item's result, as `${map.results}` shows it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub result: Value,
+}
+
+impl AgentCompleted {
+    /// Returns whether there is something to merge.
+    pub fn has_commits(&self) -> bool {
+        self.head != self.base
+    }
+}
+
+/// How an attempt failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentFailed {
+    /// Which attempt this was, from 1.
+    pub attempt: u32,
+    /// The step that failed, if it was a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Why.
+    pub failure: Failure,
+    /// How long the attempt took.
+    pub duration_ms: u64,
+    /// What it cost.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub cost_usd: f64,
+    /// What becomes of the item.
+    pub then: AfterAttempt,
+}
+
+/// What becomes of an item after a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterAttempt {
+    /// It is tried again.
+    Retry,
+    /// It goes into the dead letter queue.
+    DeadLetter,
+    /// It is left out.
+    Skip,
+    /// The handler that the policy names runs.
+    Handler,
+}
+
+/// What a step left behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepCompleted {
+    /// The step's path.
+    pub step: String,
+    /// The step's id in the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The try that ended it, from 1.
+    pub attempt: u32,
+    /// `success`, `recovered` if a failure was mended, `failed` if it stayed failed and the run goes on.
+    pub status: StepStatus,
+    /// The code of its process.
+    pub exit_code: i32,
+    /// How long it took, retries and handlers included.
+    pub duration_ms: u64,
+    /// The start of its output, for `${steps.ID.output}` and `${last.output}`.
+    pub output: String,
+    /// Whether it was an agent, so that `${claude.output}` is set and not `${shell.output}`.
+    #[serde(default)]
+    pub agent: bool,
+    /// The variables it made, those of the steps inside it included.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub captures: BTreeMap<String, Value>,
+    /// How the steps inside it ended, by id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inner: BTreeMap<String, StepResult>,
+    /// The worktree after it, so that a cut-off step can be taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
+    /// Where its output stands in the log files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogRange>,
+}
+
+impl StepCompleted {
+    /// Returns whether this is a step of the workflow itself, and not one inside another.
+    pub fn is_top_level(&self) -> bool {
+        is_top_level(&self.step)
+    }
+}
+
+/// Returns whether a step's path names a step of the workflow itself: `3`, `2:3` in
+/// round 2, `setup.1` or `reduce.1`. The steps of an item are told apart by its record.
+pub fn is_top_level(step: &str) -> bool {
+    let number = ["setup.", "reduce."].iter().find_map(|phase| step.strip_prefix(phase));
+    number.unwrap_or(step).chars().all(|c| c.is_ascii_digit() || c == ':')
+}
+
+/// What `${steps.ID.…}` shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepResult {
+    /// The start of its output.
+    pub output: String,
+    /// The code of its process.
+    pub exit_code: i32,
+    /// How it ended.
+    pub status: StepStatus,
+}
+
+impl StepResult {
+    /// Returns the result of a step whose condition was false.
+    pub fn skipped() -> Self {
+        Self { output: String::new(), exit_code: 0, status: StepStatus::Skipped }
+    }
+}
+
+/// A worktree, as git objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Snapshot {
+    /// The commit that HEAD names.
+    pub head: String,
+    /// The index, as a tree.
+    pub index: String,
+    /// All files that are not ignored, as a tree.
+    pub files: String,
+}
+
+/// A part of a pair of log files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogRange {
+    /// Which pair of files: steps that run side by side write to pairs of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slot: u32,
+    /// Where the part starts in the `.out` file.
+    pub stdout_at: u64,
+    /// How long it is there.
+    pub stdout_len: u64,
+    /// Where the part starts in the `.err` file.
+    pub stderr_at: u64,
+    /// How long it is there.
+    pub stderr_len: u64,
+}
+
+/// Returns whether a number need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Returns whether a sum need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(sum: &f64) -> bool {
+    *sum == 0.0
+}
+
+/// How a step ended, as `${steps.ID.status}` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// It did its work.
+    Success,
+    /// It failed and was mended.
+    Recovered,
+    /// It failed and the run goes on.
+    Failed,
+    /// Its condition was false.
+    Skipped,
+}
+
+/// What follows a failed try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterFailure {
+    /// The step is tried again.
+    Retry,
+    /// A handler succeeded in its place, or the next step runs.
+    GoOn,
+    /// The phase ends.
+    Stop,
+}
+
+/// The phases of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseName {
+    /// The steps of a sequential workflow.
+    Steps,
+    /// What runs once before the items.
+    Setup,
+    /// The items.
+    Map,
+    /// What runs once after the items.
+    Reduce,
+    /// The merge into the branch the user started from.
+    Merge,
+}
+
+/// Why a job stopped before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// Ctrl-C.
+    Interrupted,
+    /// SIGTERM or SIGHUP.
+    Terminated,
+    /// The result waits to be merged.
+    MergeOutstanding,
+    /// The disk is full or nearly so.
+    DiskFull,
+    /// The error policy stopped the job.
+    Policy,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletedStatus {
+    /// Every step succeeded.
+    Completed,
+    /// A step failed and the run went on.
+    CompletedWithFailures,
+}

@@ -1,0 +1,224 @@
+//! How events change what is known of the items.
+
+use super::map::{ItemState, MapState, Merging, Stage};
+use crate::{
+    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Record},
+    ids::{AgentId, ItemId},
+    policy::{Breaker, Judged},
+};
+
+/// An event does not fit what was known of the items.
+pub(super) struct Misplaced;
+
+impl MapState {
+    /// Takes in an event about an item, or about the breaker.
+    pub(super) fn apply(&mut self, record: &Record) -> Result<(), Misplaced> {
+        if let Some(id) = &record.item_id {
+            return self.apply_to_item(id, record.agent_id, &record.event);
+        }
+        if let Event::CircuitOpen { until, .. } = &record.event {
+            self.breaker = Breaker::Open { until: *until };
+        } else if let Event::CircuitHalfOpen {} = &record.event {
+            self.breaker = Breaker::HalfOpen { successes: 0 };
+        } else if let Event::CircuitClosed {} = &record.event {
+            self.breaker = Breaker::default();
+        }
+        Ok(())
+    }
+
+    fn apply_to_item(
+        &mut self,
+        id: &ItemId,
+        agent: Option<AgentId>,
+        event: &Event,
+    ) -> Result<(), Misplaced> {
+        if let Event::ItemQueued {} = event {
+            return self.queue(id);
+        }
+        let at = *self.index.by_id.get(id).ok_or(Misplaced)?;
+        match event {
+            Event::AgentStarted { correlation_id, .. } => {
+                self.start(at, agent.ok_or(Misplaced)?, correlation_id)
+            }
+            Event::AgentCompleted(done) => self.complete(at, done),
+            Event::AgentFailed(failed) => self.fail(at, failed),
+            Event::AgentRetrying { retry_at, .. } => {
+                self.leave_end(at)?;
+                self.enter(at, Stage::Waiting { retry_at: *retry_at })
+            }
+            Event::ItemSkipped { failure, .. } => {
+                self.end(at, Stage::Skipped)?;
+                self.tally.add(failure);
+                Ok(())
+            }
+            Event::ItemDeadLettered { failure, .. } => {
+                self.end(at, Stage::DeadLettered)?;
+                self.tally.add(failure);
+                Ok(())
+            }
+            Event::WorktreeMerged { .. } => {
+                if !self.index.merging.contains(&at) {
+                    return Err(Misplaced);
+                }
+                self.end(at, Stage::Successful)
+            }
+            Event::MergeConflict { .. } => {
+                self.item_mut(at)?.conflicts += 1;
+                Ok(())
+            }
+            Event::WorktreePreserved { path, .. } => {
+                if !path.starts_with("refs/") {
+                    self.kept.insert(at);
+                }
+                Ok(())
+            }
+            // What else happens to an item leaves it where it is.
+            Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::GitTampering { .. } => Ok(()),
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::CheckpointCreated { .. } => Err(Misplaced),
+        }
+    }
+
+    fn queue(&mut self, id: &ItemId) -> Result<(), Misplaced> {
+        let at = u32::try_from(self.items.len()).map_err(|_| Misplaced)?;
+        if self.is_queued() || self.index.by_id.insert(id.clone(), at).is_some() {
+            return Err(Misplaced);
+        }
+        self.index.pending.insert(at);
+        self.items.push(ItemState {
+            id: id.clone(),
+            stage: Stage::Pending,
+            attempts: 0,
+            failed: 0,
+            conflicts: 0,
+            lost: 0,
+            correlation_id: None,
+        });
+        Ok(())
+    }
+
+    fn start(&mut self, at: u32, agent: AgentId, correlation_id: &str) -> Result<(), Misplaced> {
+        let is_free = !self.index.running.contains_key(&agent);
+        let waits = matches!(self.item_mut(at)?.stage, Stage::Pending | Stage::Waiting { .. });
+        if !is_free || !waits {
+            return Err(Misplaced);
+        }
+        let probe = matches!(self.breaker, Breaker::HalfOpen { .. });
+        let item = self.item_mut(at)?;
+        if item.correlation_id.is_none() {
+            item.correlation_id = Some(correlation_id.to_owned());
+        }
+        self.enter(at, Stage::Running { agent, probe })
+    }
+
+    fn complete(&mut self, at: u32, done: &AgentCompleted) -> Result<(), Misplaced> {
+        let Stage::Running { probe, .. } = self.item_mut(at)?.stage else { return Err(Misplaced) };
+        self.breaker.ended(true, probe);
+        self.item_mut(at)?.attempts += 1;
+        self.counts.recovered += u32::from(done.recovered > 0);
+        if done.has_commits() {
+            let AgentCompleted { base, head, commits, .. } = done.clone();
+            self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
+        } else {
+            self.end(at, Stage::Successful)
+        }
+    }
+
+    fn fail(&mut self, at: u32, failed: &AgentFailed) -> Result<(), Misplaced> {
+        let Stage::Running { agent, probe } = self.item_mut(at)?.stage else {
+            return Err(Misplaced);
+        };
+        self.breaker.ended(false, probe);
+        let item = self.item_mut(at)?;
+        item.attempts += 1;
+        item.failed += 1;
+        match failed.then {
+            AfterAttempt::Handler => self.enter(at, Stage::Handling { agent }),
+            // What it comes to is in the next record; without one, it is tried again.
+            AfterAttempt::Retry | AfterAttempt::DeadLetter | AfterAttempt::Skip => {
+                self.enter(at, Stage::Pending)
+            }
+        }
+    }
+
+    /// Takes in that a run ended or died: nothing is under way any more.
+    pub(super) fn release(&mut self, by_a_crash: bool) {
+        let running: Vec<u32> = self.index.running.values().copied().collect();
+        for at in running {
+            // The places come from the index, so the item is there.
+            if let Ok(item) = self.item_mut(at) {
+                item.lost += u32::from(by_a_crash);
+            }
+            self.enter(at, Stage::Pending).ok();
+        }
+    }
+
+    /// Takes in that the limits are judged afresh.
+    pub(super) fn forgive(&mut self) {
+        self.judged = Judged::default();
+    }
+
+    /// Takes in that an item has come to its end.
+    fn end(&mut self, at: u32, stage: Stage) -> Result<(), Misplaced> {
+        self.leave_end(at)?;
+        let counts = &mut self.counts;
+        let count = match stage {
+            Stage::DeadLettered => &mut counts.dead_lettered,
+            Stage::Skipped => &mut counts.skipped,
+            Stage::Successful
+            | Stage::Pending
+            | Stage::Waiting { .. }
+            | Stage::Running { .. }
+            | Stage::Handling { .. }
+            | Stage::Merging(_) => &mut counts.successful,
+        };
+        *count += 1;
+        self.judged.finished += 1;
+        self.judged.failed += u32::from(!matches!(stage, Stage::Successful));
+        self.enter(at, stage)
+    }
+
+    /// Refuses to move an item that has come to its end.
+    fn leave_end(&mut self, at: u32) -> Result<(), Misplaced> {
+        match self.item_mut(at)?.stage {
+            Stage::Successful | Stage::DeadLettered | Stage::Skipped => Err(Misplaced),
+            Stage::Pending
+            | Stage::Waiting { .. }
+            | Stage::Running { .. }
+            | Stage::Handling { .. }
+            | Stage::Merging(_) => Ok(()),
+        }
+    }
+
+    /// Moves an item to another stage.
+    fn enter(&mut self, at: u32, stage: Stage) -> Result<(), Misplaced> {
+        let slot = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at));
+        let item = slot.ok_or(Misplaced)?;
+        let before = std::mem::replace(&mut item.stage, stage);
+        self.index.forget(at, &before);
+        self.index.learn(at, &item.stage);
+        Ok(())
+    }
+
+    fn item_mut(&mut self, at: u32) -> Result<&mut ItemState, Misplaced> {
+        usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)).ok_or(Misplaced)
+    }
+}

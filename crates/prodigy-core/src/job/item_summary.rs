@@ -1,0 +1,206 @@
+//! The items of a job at a glance.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{ItemCounts, MapState, Pace};
+use crate::{
+    Timestamp,
+    event::{AfterAttempt, Event, Record},
+    ids::{AgentId, ItemId},
+    metrics::{ErrorMetrics, Tally},
+    policy::Breaker,
+};
+
+/// The items of a job at a glance: what is under way, and how many ended how.
+///
+/// Its size depends on how many agents there are, not on how many items.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ItemSummary {
+    /// How many were chosen.
+    pub total: u32,
+    /// How those ended that did.
+    pub counts: ItemCounts,
+    /// Those that are done but for the merge of their commits.
+    pub merging: BTreeSet<ItemId>,
+    /// How many attempts failed and were tried again.
+    pub retried: u32,
+    /// The agents that are busy.
+    pub agents: BTreeMap<AgentId, BusyAgent>,
+    /// The circuit breaker, if it is not closed.
+    pub circuit: Option<Circuit>,
+    /// How fast items come to their end.
+    pub pace: Pace,
+    /// Why items failed.
+    tally: Tally,
+}
+
+/// An agent and what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusyAgent {
+    /// The item.
+    pub item: ItemId,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// When the attempt began.
+    pub since: Timestamp,
+    /// The path and the name of the step that began last, once one has.
+    pub step: Option<(String, String)>,
+}
+
+/// A circuit breaker that is not closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Circuit {
+    /// Nothing starts.
+    Open {
+        /// When a few attempts are let through.
+        until: Timestamp,
+    },
+    /// A few attempts are let through.
+    HalfOpen,
+}
+
+impl ItemSummary {
+    /// Begins with the items that were chosen.
+    pub fn new(total: u32, at: Timestamp) -> Self {
+        let mut items = Self { total, ..Self::default() };
+        items.pace.restart(at);
+        items
+    }
+
+    /// Begins with what is known of items that an earlier run left.
+    pub fn resumed(map: &MapState, at: Timestamp) -> Self {
+        let mut items = Self::new(map.total, at);
+        items.counts = map.counts;
+        let merging = map.merging().iter().filter_map(|at| map.item(*at));
+        items.merging.extend(merging.map(|item| item.id.clone()));
+        items.circuit = match map.breaker {
+            Breaker::Closed { .. } => None,
+            Breaker::Open { until } => Some(Circuit::Open { until }),
+            Breaker::HalfOpen { .. } => Some(Circuit::HalfOpen),
+        };
+        items.tally = map.tally.clone();
+        items
+    }
+
+    /// Returns how many are under way, merges included.
+    pub fn running(&self) -> u32 {
+        u32::try_from(self.agents.len() + self.merging.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many wait for their turn.
+    pub fn pending(&self) -> u32 {
+        self.total.saturating_sub(self.counts.finished()).saturating_sub(self.running())
+    }
+
+    /// Returns how long the rest will take, once there is a basis for it; while the
+    /// circuit is open nobody knows.
+    pub fn left(&self, now: Timestamp) -> Option<Duration> {
+        let remaining = self.total.saturating_sub(self.counts.finished());
+        if self.circuit.is_some() || remaining == 0 {
+            return None;
+        }
+        self.pace.left(remaining, now)
+    }
+
+    /// Returns the numbers, and what failures have in common.
+    pub fn metrics(&self) -> ErrorMetrics {
+        self.tally.metrics(
+            self.total.into(),
+            self.counts.successful.into(),
+            self.counts.dead_lettered.into(),
+            self.counts.skipped.into(),
+        )
+    }
+
+    /// Takes in that a run ended or died, or that another one began: nothing is under way.
+    pub fn release(&mut self, at: Timestamp) {
+        self.agents.clear();
+        self.pace.restart(at);
+    }
+
+    /// Takes in something that happened to an item, to an agent or to the breaker.
+    pub fn apply(&mut self, record: &Record) {
+        match &record.event {
+            Event::AgentStarted { attempt, .. } => {
+                if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
+                    let (item, since) = (item.clone(), record.timestamp);
+                    let busy = BusyAgent { item, attempt: *attempt, since, step: None };
+                    self.agents.insert(agent, busy);
+                }
+            }
+            Event::AgentCompleted(done) => {
+                self.free(record);
+                self.counts.recovered += u32::from(done.recovered > 0);
+                match &record.item_id {
+                    Some(item) if done.has_commits() => drop(self.merging.insert(item.clone())),
+                    Some(_) | None => self.end(record, |counts| &mut counts.successful),
+                }
+            }
+            Event::WorktreeMerged { .. } => self.end(record, |counts| &mut counts.successful),
+            Event::AgentFailed(failed) if failed.then != AfterAttempt::Handler => self.free(record),
+            Event::AgentRetrying { .. } => {
+                self.free(record);
+                self.retried += 1;
+            }
+            Event::ItemSkipped { failure, .. } => {
+                self.end(record, |counts| &mut counts.skipped);
+                self.tally.add(failure);
+            }
+            Event::ItemDeadLettered { failure, .. } => {
+                self.end(record, |counts| &mut counts.dead_lettered);
+                self.tally.add(failure);
+            }
+            Event::StepStarted { step, name, .. } => {
+                let busy = record.agent_id.and_then(|agent| self.agents.get_mut(&agent));
+                if let Some(busy) = busy {
+                    busy.step = Some((step.clone(), name.clone()));
+                }
+            }
+            Event::CircuitOpen { until, .. } => {
+                self.circuit = Some(Circuit::Open { until: *until });
+            }
+            Event::CircuitHalfOpen {} => self.circuit = Some(Circuit::HalfOpen),
+            Event::CircuitClosed {} => self.circuit = None,
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentFailed(_)
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => {}
+        }
+    }
+
+    /// Takes in that an item came to its end.
+    fn end(&mut self, record: &Record, count: fn(&mut ItemCounts) -> &mut u32) {
+        self.free(record);
+        *count(&mut self.counts) += 1;
+        self.pace.ended(record.timestamp);
+    }
+
+    /// Takes in that nothing is under way for an item any more.
+    fn free(&mut self, record: &Record) {
+        if let Some(agent) = record.agent_id {
+            self.agents.remove(&agent);
+        }
+        if let Some(item) = &record.item_id {
+            self.merging.remove(item);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What follows from what happens to the items.
+
+use super::{Decision, Ending, MapState, Surroundings, map::Merging, verdict::Scene};
+use crate::{
+    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
+    failure::{Failure, FailureKind},
+    ids::{AgentId, ItemId},
+    workflow::ErrorPolicy,
+};
+
+/// What holds for the items of a job; it comes from the workflow and the command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MapRules<'a> {
+    /// How many attempts may be under way at once.
+    pub max_parallel: u32,
+    /// What to do when they fail.
+    pub policy: &'a ErrorPolicy,
+    /// Whether a job without items fails.
+    pub needs_items: bool,
+}
+
+/// Something that happened to the items.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemInput {
+    /// They were chosen.
+    Selected {
+        /// The SHA-256 of the file that holds them.
+        sha256: String,
+        /// Their ids, in order.
+        ids: Vec<ItemId>,
+    },
+    /// They cannot be chosen.
+    Unusable(Failure),
+    /// The ids of those that were chosen and not queued yet.
+    Found(Vec<ItemId>),
+    /// An attempt succeeded.
+    Completed {
+        /// Who made it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// What it left behind.
+        done: Box<AgentCompleted>,
+    },
+    /// An attempt failed.
+    Failed {
+        /// Who made it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// The step that failed, if it was a step.
+        step: Option<String>,
+        /// Why.
+        failure: Failure,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
+    },
+    /// The handler of the error policy ended.
+    Handled {
+        /// Who ran it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// Why the attempt had failed.
+        failure: Failure,
+        /// Why the handler failed, if it did.
+        handler: Option<Failure>,
+    },
+    /// An item's commits are in the job's branch.
+    Merged {
+        /// The item's place.
+        item: u32,
+        /// The item's branch.
+        source: String,
+        /// The job's branch.
+        target: String,
+        /// Where the job's branch stands now.
+        tip: String,
+    },
+    /// An item's commits conflict with what was merged meanwhile.
+    Conflict {
+        /// The item's place.
+        item: u32,
+        /// The job's branch.
+        target: String,
+        /// The paths in conflict.
+        paths: Vec<String>,
+    },
+    /// An item's commits did not survive.
+    CommitsGone {
+        /// The item's place.
+        item: u32,
+    },
+}
+
+/// Something to be done about the items.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemAction {
+    /// Choose them and send [`ItemInput::Selected`].
+    Select,
+    /// Send the ids of all but the first so many, as [`ItemInput::Found`].
+    Find {
+        /// How many are queued.
+        from: u32,
+    },
+    /// Make an attempt.
+    Start {
+        /// Who makes it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// Run the handler of the error policy where the attempt was made.
+    Handle {
+        /// Who runs it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// The handler.
+        name: String,
+        /// Why the attempt failed.
+        failure: Failure,
+    },
+    /// Merge an item's commits.
+    Merge {
+        /// The item's place.
+        item: u32,
+        /// The commits.
+        commits: Merging,
+    },
+    /// An attempt is over: its worktree is free, or is kept for people to look at.
+    Release {
+        /// Who made it.
+        agent: AgentId,
+        /// Whether the item has failed for good.
+        failed: bool,
+    },
+}
+
+/// Decides what follows from what happened to the items.
+pub(super) fn hear(
+    map: Option<&MapState>,
+    input: ItemInput,
+    rules: MapRules<'_>,
+    surroundings: Surroundings<'_>,
+) -> Decision {
+    let Some(map) = map else { return choose(input, rules) };
+    let scene = Scene { map, rules, surroundings };
+    match input {
+        // They are chosen once.
+        ItemInput::Selected { .. } | ItemInput::Unusable(_) => Decision::default(),
+        ItemInput::Found(ids) => queue(Vec::new(), ids),
+        ItemInput::Completed { agent, item, done } => scene.completed(agent, item, *done),
+        ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd } => {
+            let then = AfterAttempt::Retry;
+            let attempt = 0;
+            let failed = AgentFailed { attempt, step, failure, duration_ms, cost_usd, then };
+            scene.failed(agent, item, failed)
+        }
+        ItemInput::Handled { agent, item, failure, handler } => {
+            scene.handled(agent, item, failure, handler)
+        }
+        ItemInput::Merged { item, source, target, tip } => scene.merged(item, source, target, tip),
+        ItemInput::Conflict { item, target, paths } => scene.conflict(item, target, paths),
+        ItemInput::CommitsGone { item } => {
+            scene.again(item, Vec::new(), "its commits did not survive a loss of power")
+        }
+    }
+}
+
+/// Takes in the items of a job that has none yet.
+fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
+    match input {
+        ItemInput::Selected { ids, .. } if ids.is_empty() && rules.needs_items => {
+            let failure = Failure::new(FailureKind::InputMissing, "no items were selected");
+            let event = Event::JobFailed { step: "map".to_owned(), failure };
+            Decision::finish(vec![event], Ending::NoItems)
+        }
+        ItemInput::Selected { sha256, ids } => {
+            let total = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+            queue(vec![Event::ItemsSelected { total, sha256 }.into()], ids)
+        }
+        ItemInput::Unusable(failure) => {
+            let event = Event::JobFailed { step: "map".to_owned(), failure };
+            Decision::finish(vec![event], Ending::Failed)
+        }
+        // Nothing can have happened to items that are not there.
+        ItemInput::Found(_)
+        | ItemInput::Completed { .. }
+        | ItemInput::Failed { .. }
+        | ItemInput::Handled { .. }
+        | ItemInput::Merged { .. }
+        | ItemInput::Conflict { .. }
+        | ItemInput::CommitsGone { .. } => Decision::default(),
+    }
+}
+
+/// Queues items.
+fn queue(mut facts: Vec<Fact>, ids: Vec<ItemId>) -> Decision {
+    facts.extend(ids.into_iter().map(|id| Fact {
+        agent_id: None,
+        item_id: Some(id),
+        event: Event::ItemQueued {},
+    }));
+    Decision { facts, tick: true, ..Decision::default() }
+}

@@ -1,0 +1,57 @@
+//! Where a job stands in its phases and steps.
+
+use super::Job;
+use crate::event::{Mode, PhaseName};
+
+impl Job {
+    /// Returns how many steps and items failed without ending the job, those inside others
+    /// included.
+    pub fn failures(&self) -> u32 {
+        let items = self.map.as_ref().map_or(0, |map| map.counts.failed() + map.counts.recovered);
+        self.failed_steps + self.failed_inside + items
+    }
+
+    /// Returns whether its steps run once each, or for many items.
+    pub fn mode(&self) -> Mode {
+        self.started.as_ref().map_or(Mode::Sequential, |started| started.mode)
+    }
+
+    /// Returns how many top-level steps there are, over all rounds; with many items, in the
+    /// phase that is under way.
+    pub fn steps_in_all(&self) -> u32 {
+        let Some(started) = &self.started else { return 0 };
+        match (started.mode, self.phase) {
+            (Mode::Sequential, _) => started.steps.saturating_mul(started.rounds),
+            (Mode::Mapreduce, Some(PhaseName::Setup)) => started.setup_steps,
+            (Mode::Mapreduce, Some(PhaseName::Reduce)) => started.reduce_steps,
+            (Mode::Mapreduce, _) => 0,
+        }
+    }
+
+    /// Returns the first phase that is not done.
+    pub fn next_phase(&self) -> Option<PhaseName> {
+        let started = self.started.as_ref()?;
+        let wanted = match started.mode {
+            Mode::Sequential => [Some(PhaseName::Steps), None, None, Some(PhaseName::Merge)],
+            Mode::Mapreduce => [
+                (started.setup_steps > 0).then_some(PhaseName::Setup),
+                Some(PhaseName::Map),
+                (started.reduce_steps > 0).then_some(PhaseName::Reduce),
+                Some(PhaseName::Merge),
+            ],
+        };
+        wanted.into_iter().flatten().find(|phase| !self.phases_done.contains(phase))
+    }
+
+    /// Returns the round and the step of a round, both from 0, of the next top-level step.
+    pub fn position(&self) -> Option<(u32, u32)> {
+        let started = self.started.as_ref()?;
+        if self.done >= self.steps_in_all() {
+            return None;
+        }
+        match started.mode {
+            Mode::Sequential => Some((self.done / started.steps, self.done % started.steps)),
+            Mode::Mapreduce => Some((0, self.done)),
+        }
+    }
+}

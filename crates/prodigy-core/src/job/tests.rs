@@ -1,0 +1,407 @@
+//! Properties of jobs with many items: nothing is lost, whatever happens when.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Timestamp,
+    event::{
+        AgentCompleted, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record, StepCompleted,
+        StepStatus,
+    },
+    failure::{Failure, FailureKind},
+    ids::ItemId,
+    policy::{Backoff, Retry},
+    workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve},
+};
+
+/// What the outside world makes of one attempt.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Succeeds,
+    Commits,
+    Conflicts,
+    Fails,
+    /// The answer never comes before the next crash.
+    Hangs,
+}
+
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let fate = prop_oneof![
+        3 => Just(Fate::Succeeds),
+        3 => Just(Fate::Commits),
+        1 => Just(Fate::Conflicts),
+        3 => Just(Fate::Fails),
+        1 => Just(Fate::Hangs),
+    ];
+    prop::collection::vec(fate, 0..60)
+}
+
+fn policies() -> impl Strategy<Value = ErrorPolicy> {
+    let on_failure = prop_oneof![
+        Just(OnItemFailure::Dlq),
+        Just(OnItemFailure::Retry),
+        Just(OnItemFailure::Skip),
+        Just(OnItemFailure::Stop),
+        Just(OnItemFailure::Custom("mend".to_owned())),
+    ];
+    let limit = prop::option::of(1_u32..5).prop_map(|n| n.and_then(NonZeroU32::new));
+    let breaker = prop::option::of((1_u32..4, 1_u32..3, 1_u32..4));
+    (on_failure, any::<bool>(), limit, prop::option::of(0.0..1.0), breaker, 0_u32..4).prop_map(
+        |(
+            on_item_failure,
+            continue_on_failure,
+            max_failures,
+            failure_threshold,
+            breaker,
+            tries,
+        )| {
+            ErrorPolicy {
+                on_item_failure,
+                handlers: BTreeMap::new(),
+                continue_on_failure,
+                max_failures,
+                failure_threshold,
+                min_items: 3,
+                error_collection: ErrorCollection::Aggregate,
+                circuit_breaker: breaker.map(|(fail, succeed, half)| BreakerConfig {
+                    failure_threshold: NonZeroU32::new(fail).unwrap(),
+                    success_threshold: NonZeroU32::new(succeed).unwrap(),
+                    timeout: Duration::from_secs(5),
+                    half_open_requests: NonZeroU32::new(half).unwrap(),
+                }),
+                retry: NonZeroU32::new(tries).map(|attempts| Retry {
+                    attempts,
+                    backoff: Backoff::Fixed { delay: Duration::from_secs(1) },
+                    max_delay: None,
+                    jitter: false,
+                    retry_on: vec![],
+                }),
+                preserve_worktrees: Preserve::Failed,
+            }
+        },
+    )
+}
+
+/// A job with items, a clock, and a world that answers as the test says.
+struct World {
+    job: Job,
+    journal: Vec<Record>,
+    policy: ErrorPolicy,
+    now: Timestamp,
+    fates: std::vec::IntoIter<Fate>,
+    /// Items whose work was done, once for each time their success was recorded.
+    merged: BTreeMap<ItemId, u32>,
+    items: u32,
+    most_at_once: usize,
+}
+
+impl World {
+    fn new(items: u32, policy: ErrorPolicy, fates: Vec<Fate>) -> Self {
+        let mut world = Self {
+            job: Job::default(),
+            journal: vec![],
+            policy,
+            now: Timestamp::UNIX_EPOCH,
+            fates: fates.into_iter(),
+            merged: BTreeMap::new(),
+            items,
+            most_at_once: 0,
+        };
+        world.write(
+            Event::JobStarted(Box::new(JobStarted {
+                version: "0".into(),
+                workflow_file: "w.yml".into(),
+                workflow_hash: "h".into(),
+                workflow_name: None,
+                repository: "/r".into(),
+                target_branch: Some("main".into()),
+                base_commit: "base".into(),
+                mode: Mode::Mapreduce,
+                steps: 1,
+                setup_steps: 1,
+                reduce_steps: 1,
+                inputs: vec![],
+                rounds: 1,
+                parameters: BTreeMap::new(),
+                profile: None,
+                yes: true,
+            }))
+            .into(),
+        );
+        world
+    }
+
+    fn write(&mut self, fact: Fact) {
+        let record = Record {
+            format: FORMAT,
+            seq: self.job.seq + 1,
+            timestamp: self.now,
+            job_id: "job".parse().unwrap(),
+            agent_id: fact.agent_id,
+            item_id: fact.item_id,
+            event: fact.event,
+        };
+        self.job.apply(&record).unwrap_or_else(|error| panic!("{error}: {record:?}"));
+        if let Some(map) = &self.job.map {
+            assert!(map.is_conserved(), "after {record:?}: {map:?}");
+            self.most_at_once = self.most_at_once.max(map.running().len());
+        }
+        self.journal.push(record);
+    }
+
+    fn tell(&mut self, input: Input) -> Decision {
+        static NAMES: StepNames =
+            StepNames { steps: Vec::new(), setup: Vec::new(), reduce: Vec::new() };
+        let rules = MapRules { max_parallel: 3, policy: &self.policy, needs_items: false };
+        let surroundings = Surroundings {
+            names: &NAMES,
+            rules: Some(rules),
+            now: self.now,
+            random: 0.5,
+            busy: false,
+            draining: false,
+            elapsed_ms: 0,
+            commits: 0,
+        };
+        let decision = decide(&self.job, input, surroundings);
+        for fact in decision.facts.clone() {
+            self.write(fact);
+        }
+        decision
+    }
+
+    /// Runs until the end, or until the journal has `crash_at` records.
+    fn run(&mut self, crash_at: usize) -> Option<Ending> {
+        let mut waiting = std::collections::VecDeque::from([Input::Begin]);
+        let mut wake = None;
+        loop {
+            let Some(input) = waiting.pop_front() else {
+                // Nothing happens before the next moment that was asked for.
+                self.now = wake.take()?;
+                waiting.push_back(Input::Tick);
+                continue;
+            };
+            let decision = self.tell(input);
+            wake = decision.wake.or(wake);
+            if self.journal.len() >= crash_at {
+                return None;
+            }
+            for action in decision.actions {
+                match self.answer(action) {
+                    Ok(answers) => waiting.extend(answers),
+                    Err(ending) => return Some(ending),
+                }
+            }
+            if decision.tick && !waiting.contains(&Input::Tick) {
+                waiting.push_back(Input::Tick);
+            }
+        }
+    }
+
+    fn answer(&mut self, action: Action) -> Result<Vec<Input>, Ending> {
+        let text = str::to_owned;
+        Ok(match action {
+            Action::CreateTree => {
+                vec![Input::TreeReady { path: text("/t"), branch: text("b"), commit: text("base") }]
+            }
+            Action::RestoreTree(_) => vec![],
+            Action::RunStep { path, .. } => vec![Input::StepDone(Box::new(step(path)))],
+            Action::SyncTree => vec![Input::TreeSynced(None)],
+            Action::Merge => vec![Input::NothingToMerge],
+            Action::CleanTree => vec![Input::TreeCleaned { path: text("/t") }],
+            Action::Finish(ending) => return Err(ending),
+            Action::Item(action) => self.answer_item(action),
+        })
+    }
+
+    fn answer_item(&mut self, action: ItemAction) -> Vec<Input> {
+        let ids = |from: u32, to: u32| {
+            (from..to).map(|at| ItemId::at(at as usize + 1, 999)).collect::<Vec<_>>()
+        };
+        let input = match action {
+            ItemAction::Select => {
+                ItemInput::Selected { sha256: "s".into(), ids: ids(0, self.items) }
+            }
+            ItemAction::Find { from } => ItemInput::Found(ids(from, self.items)),
+            ItemAction::Start { agent, item, .. } => {
+                let head = |fate| if matches!(fate, Fate::Succeeds) { "tip" } else { "new" };
+                match self.fates.next().unwrap_or(Fate::Commits) {
+                    Fate::Hangs => return vec![],
+                    Fate::Fails => ItemInput::Failed {
+                        agent,
+                        item,
+                        step: Some("1".into()),
+                        failure: Failure::new(FailureKind::CommandFailed, "exit code 1"),
+                        duration_ms: 1,
+                        cost_usd: 0.0,
+                    },
+                    fate @ (Fate::Succeeds | Fate::Commits | Fate::Conflicts) => {
+                        ItemInput::Completed {
+                            agent,
+                            item,
+                            done: Box::new(AgentCompleted {
+                                attempt: 0,
+                                duration_ms: 1,
+                                base: "tip".into(),
+                                head: head(fate).into(),
+                                commits: 1,
+                                recovered: 0,
+                                uncommitted: 0,
+                                cost_usd: 0.0,
+                                result: serde_json::Value::Null,
+                            }),
+                        }
+                    }
+                }
+            }
+            ItemAction::Handle { agent, item, failure, .. } => {
+                let handler = self.fates.next().is_some_and(|fate| matches!(fate, Fate::Fails));
+                let handler = handler.then(|| failure.clone());
+                ItemInput::Handled { agent, item, failure, handler }
+            }
+            ItemAction::Merge { item, .. } => {
+                if self.fates.next().is_some_and(|fate| matches!(fate, Fate::Conflicts)) {
+                    ItemInput::Conflict { item, target: "b".into(), paths: vec!["f".into()] }
+                } else {
+                    let id = self.job.map.as_ref().unwrap().item(item).unwrap().id.clone();
+                    *self.merged.entry(id).or_default() += 1;
+                    ItemInput::Merged {
+                        item,
+                        source: "i".into(),
+                        target: "b".into(),
+                        tip: "t".into(),
+                    }
+                }
+            }
+            ItemAction::Release { .. } => return vec![],
+        };
+        vec![Input::Item(input)]
+    }
+}
+
+fn step(path: String) -> StepCompleted {
+    StepCompleted {
+        step: path,
+        id: None,
+        attempt: 1,
+        status: StepStatus::Success,
+        exit_code: 0,
+        duration_ms: 1,
+        output: String::new(),
+        agent: false,
+        captures: BTreeMap::new(),
+        inner: BTreeMap::new(),
+        snapshot: None,
+        log: None,
+    }
+}
+
+#[test]
+fn a_journal_of_format_one_folds_to_the_same_items() {
+    let golden = include_str!("../../../prodigy-engine/tests/golden/v1/items.jsonl");
+    let mut job = Job::default();
+    for line in golden.lines() {
+        job.apply(&serde_json::from_str(line).unwrap()).unwrap();
+    }
+    let map = job.map.unwrap();
+    let stages: Vec<_> = map
+        .items
+        .iter()
+        .map(|item| format!("{} {:?} {}", item.id, item.stage, item.attempts))
+        .collect();
+    insta::assert_snapshot!(stages.join("\n"), @"
+        item-001 Successful 1
+        item-002 DeadLettered 2
+        item-003 Skipped 1
+        item-004 Successful 1
+        ");
+    insta::assert_debug_snapshot!(map.counts, @"
+        ItemCounts {
+            successful: 2,
+            recovered: 1,
+            dead_lettered: 1,
+            skipped: 1,
+        }
+        ");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever fails, hangs, conflicts or crashes: every item ends exactly once, no more
+    /// run at once than may, and the journal rebuilds the job at every crash.
+    #[test]
+    fn every_item_ends_exactly_once(
+        items in 0_u32..12,
+        policy in policies(),
+        fates in fates(),
+        crashes in prop::collection::vec(1_usize..60, 0..5),
+    ) {
+        let mut world = World::new(items, policy, fates);
+        let mut runs = 0;
+        let mut crashes = crashes.into_iter();
+        loop {
+            let crash_at = crashes.next().map_or(usize::MAX, |after| world.journal.len() + after);
+            let ending = world.run(crash_at);
+            let mut folded = Job::default();
+            for record in &world.journal {
+                folded.apply(record).unwrap();
+            }
+            prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
+            let text = serde_json::to_string(&world.job).unwrap();
+            let stored: Job = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(&stored, &world.job, "a checkpoint is the job");
+            if ending == Some(Ending::Completed) {
+                break;
+            }
+            runs += 1;
+            prop_assert!(runs < 200, "it never ends: {:?}", world.job.map);
+            world.write(Event::JobResumed { version: "0".into(), workflow: None }.into());
+        }
+        let map = world.job.map.as_ref().unwrap();
+        prop_assert!(map.is_finished() && map.is_conserved());
+        prop_assert!(world.most_at_once <= 3);
+        let mut ends: BTreeMap<&ItemId, u32> = BTreeMap::new();
+        for record in &world.journal {
+            let ends_with = ["worktree_merged", "item_skipped", "item_dead_lettered"];
+            let ended = if let Event::AgentCompleted(done) = &record.event {
+                !done.has_commits()
+            } else {
+                ends_with.contains(&record.event.event_type())
+            };
+            if let Some(id) = record.item_id.as_ref().filter(|_| ended) {
+                *ends.entry(id).or_default() += 1;
+            }
+        }
+        prop_assert_eq!(ends.len(), usize::try_from(items).unwrap());
+        prop_assert!(ends.values().all(|times| *times == 1), "{:?}", ends);
+    }
+
+    /// An item that has succeeded is never started again, and none is tried more often than
+    /// the policy allows, unless a crash cut it off or its commits conflicted.
+    #[test]
+    fn attempts_are_bounded_and_success_is_final(
+        items in 1_u32..8,
+        policy in policies(),
+        fates in fates(),
+    ) {
+        let most = policy.retry.as_ref().map_or(1, |retry| retry.attempts.get());
+        let mut world = World::new(items, policy, fates);
+        let mut runs = 0;
+        while world.run(usize::MAX) != Some(Ending::Completed) {
+            runs += 1;
+            prop_assert!(runs < 200);
+            world.write(Event::JobResumed { version: "0".into(), workflow: None }.into());
+        }
+        let map = world.job.map.as_ref().unwrap();
+        for item in &map.items {
+            prop_assert!(item.failed <= most, "{item:?}");
+            prop_assert!(item.conflicts <= 2, "{item:?}");
+        }
+        let phases = [PhaseName::Setup, PhaseName::Map, PhaseName::Reduce, PhaseName::Merge];
+        prop_assert_eq!(&world.job.phases_done, &phases);
+    }
+}

@@ -1,0 +1,246 @@
+//! From a schema as written to its rules.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Map, Value};
+
+use super::{
+    Error,
+    keyword::{ANNOTATIONS, HOLDERS, SIMPLE, demand, pattern, text},
+    loops,
+    pointer::{follow, join},
+    rule::{Demand, Rule},
+};
+use crate::nearest::did_you_mean;
+
+/// Reads all the schemas of a schema.
+///
+/// They wait in a queue instead of being read within each other, so no nesting
+/// and no chain of references is too deep.
+pub(super) fn rules(source: &Value) -> Result<Vec<Rule>, Vec<Error>> {
+    let mut parse = Parse { source, ..Parse::default() };
+    parse.schema(String::new(), source);
+    while let Some((number, pointer, value)) = parse.waiting.pop_front() {
+        let rule = parse.rule(&pointer, value);
+        if let Some(place) = parse.rules.get_mut(number) {
+            *place = rule;
+        }
+    }
+    if let Some(rule) = loops::find(&parse.rules).filter(|_| parse.errors.is_empty()) {
+        let found = parse.known.iter().find(|(_, number)| **number == rule);
+        let pointer = found.map(|(pointer, _)| pointer.clone()).unwrap_or_default();
+        let message = "this schema refers to itself without going into the value, so it has no end";
+        parse.errors.push(Error { pointer, message: message.to_owned(), help: None });
+    }
+    if parse.errors.is_empty() { Ok(parse.rules) } else { Err(parse.errors) }
+}
+
+/// Reading under way.
+#[derive(Default)]
+struct Parse<'v> {
+    source: &'v Value,
+    rules: Vec<Rule>,
+    /// The numbers of the schemas, by where they stand.
+    known: BTreeMap<String, usize>,
+    waiting: VecDeque<(usize, String, &'v Value)>,
+    errors: Vec<Error>,
+}
+
+impl<'v> Parse<'v> {
+    fn error(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
+        self.errors.push(Error { pointer: pointer.to_owned(), message: message.into(), help });
+    }
+
+    /// Returns the number of a schema, which is read in its turn.
+    fn schema(&mut self, pointer: String, value: &'v Value) -> usize {
+        if let Some(number) = self.known.get(&pointer) {
+            return *number;
+        }
+        let number = self.rules.len();
+        self.rules.push(Rule::Never);
+        self.known.insert(pointer.clone(), number);
+        self.waiting.push_back((number, pointer, value));
+        number
+    }
+
+    fn rule(&mut self, pointer: &str, value: &'v Value) -> Rule {
+        match value {
+            Value::Bool(true) => Rule::Each(Vec::new()),
+            Value::Bool(false) => Rule::Never,
+            Value::Object(fields) => Rule::Each(self.demands(pointer, fields)),
+            Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                let what = title(pointer);
+                self.error(
+                    pointer,
+                    format!("{what} must be a schema: a mapping, `true` or `false`"),
+                    None,
+                );
+                Rule::Never
+            }
+        }
+    }
+
+    fn demands(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Vec<Demand> {
+        let mut demands = Vec::new();
+        for (keyword, value) in fields {
+            let at = join(pointer, keyword);
+            match demand(keyword, value) {
+                Some(Ok(demand)) => demands.push(demand),
+                Some(Err(problem)) => self.error(&at, format!("`{keyword}` {problem}"), None),
+                None => self.keyword(pointer, &at, keyword),
+            }
+        }
+        demands.extend(self.reference(pointer, fields));
+        demands.extend(self.elements(pointer, fields));
+        demands.extend(self.properties(pointer, fields));
+        for keyword in ["$defs", "definitions"] {
+            self.named(pointer, keyword, fields);
+        }
+        for (keyword, make) in
+            [("allOf", Demand::All as fn(_) -> _), ("anyOf", Demand::Any), ("oneOf", Demand::One)]
+        {
+            let schemas = self.list(pointer, keyword, fields);
+            if fields.contains_key(keyword) && schemas.is_empty() {
+                let message = format!("`{keyword}` must be a list with at least one schema");
+                self.error(&join(pointer, keyword), message, None);
+            } else if !schemas.is_empty() {
+                demands.push(make(schemas));
+            }
+        }
+        demands.extend(self.one(pointer, "not", fields).map(Demand::Not));
+        demands.extend(self.condition(pointer, fields));
+        demands
+    }
+
+    /// Reports a keyword that cannot be used; the others are read in their turn.
+    fn keyword(&mut self, pointer: &str, at: &str, keyword: &str) {
+        if keyword == "$id" && !pointer.is_empty() {
+            self.error(at, "`$id` can only stand at the top of a schema", None);
+        } else if !ANNOTATIONS.contains(&keyword) && !HOLDERS.contains(&keyword) {
+            let known = [SIMPLE, HOLDERS, ANNOTATIONS].concat();
+            let help = did_you_mean(keyword, known)
+                .unwrap_or_else(|| "what it demands would not be checked; leave it out".to_owned());
+            let message =
+                format!("`{}` is no keyword that can be checked here", keyword.escape_debug());
+            self.error(at, message, Some(help));
+        }
+    }
+
+    fn one(
+        &mut self,
+        pointer: &str,
+        keyword: &str,
+        fields: &'v Map<String, Value>,
+    ) -> Option<usize> {
+        fields.get(keyword).map(|value| self.schema(join(pointer, keyword), value))
+    }
+
+    fn list(&mut self, pointer: &str, keyword: &str, fields: &'v Map<String, Value>) -> Vec<usize> {
+        let Some(value) = fields.get(keyword) else { return Vec::new() };
+        let at = join(pointer, keyword);
+        let elements = value.as_array().into_iter().flatten().enumerate();
+        elements.map(|(number, value)| self.schema(join(&at, &number.to_string()), value)).collect()
+    }
+
+    fn named(
+        &mut self,
+        pointer: &str,
+        keyword: &str,
+        fields: &'v Map<String, Value>,
+    ) -> Vec<(&'v String, usize)> {
+        let Some(value) = fields.get(keyword) else { return Vec::new() };
+        let at = join(pointer, keyword);
+        let Value::Object(schemas) = value else {
+            self.error(&at, format!("`{keyword}` must be a mapping of schemas"), None);
+            return Vec::new();
+        };
+        schemas.iter().map(|(name, value)| (name, self.schema(join(&at, name), value))).collect()
+    }
+
+    fn elements(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+        if fields.get("items").is_some_and(Value::is_array) {
+            let help = "write `prefixItems` for one schema per element".to_owned();
+            self.error(&join(pointer, "items"), "`items` must be one schema", Some(help));
+            return None;
+        }
+        let first = self.list(pointer, "prefixItems", fields);
+        if first.is_empty() && fields.contains_key("prefixItems") {
+            let message = "`prefixItems` must be a list with at least one schema";
+            self.error(&join(pointer, "prefixItems"), message, None);
+        }
+        let others = self.one(pointer, "items", fields);
+        (!first.is_empty() || others.is_some()).then_some(Demand::Elements { first, others })
+    }
+
+    fn properties(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+        let named = self.named(pointer, "properties", fields);
+        let mut patterns = Vec::new();
+        for (name, number) in self.named(pointer, "patternProperties", fields) {
+            match pattern(name) {
+                Ok(pattern) => patterns.push((pattern, number)),
+                Err(problem) => {
+                    let at = join(&join(pointer, "patternProperties"), name);
+                    self.error(&at, format!("`{}` {problem}", name.escape_debug()), None);
+                }
+            }
+        }
+        let others = self.one(pointer, "additionalProperties", fields);
+        let named: BTreeMap<String, usize> =
+            named.into_iter().map(|(name, number)| (name.clone(), number)).collect();
+        let is_any = !named.is_empty() || !patterns.is_empty() || others.is_some();
+        is_any.then_some(Demand::Properties { named, patterns, others })
+    }
+
+    fn condition(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+        let test = self.one(pointer, "if", fields);
+        let then = self.one(pointer, "then", fields);
+        let otherwise = self.one(pointer, "else", fields);
+        if test.is_none() {
+            for keyword in ["then", "else"].into_iter().filter(|name| fields.contains_key(*name)) {
+                self.error(
+                    &join(pointer, keyword),
+                    format!("`{keyword}` means nothing without `if`"),
+                    None,
+                );
+            }
+        }
+        test.map(|test| Demand::Condition { test, then, otherwise })
+    }
+
+    fn reference(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+        let at = join(pointer, "$ref");
+        let reference = match text(fields.get("$ref")?) {
+            Ok(reference) => reference,
+            Err(problem) => {
+                self.error(&at, format!("`$ref` {problem}"), None);
+                return None;
+            }
+        };
+        let shown = reference.escape_debug();
+        let fragment =
+            reference.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let Some(fragment) = fragment else {
+            let message = format!("`{shown}` is outside of this schema, and nothing is fetched");
+            let help = "put it into `$defs` and write `#/$defs/NAME`".to_owned();
+            self.error(&at, message, Some(help));
+            return None;
+        };
+        let Some((target, value)) = follow(self.source, fragment) else {
+            self.error(&at, format!("there is nothing at `{shown}`"), None);
+            return None;
+        };
+        Some(Demand::All(vec![self.schema(target, value)]))
+    }
+}
+
+/// Returns what a schema is called where it stands.
+fn title(pointer: &str) -> String {
+    let mut names = pointer.rsplit('/').map(|name| name.replace("~1", "/").replace("~0", "~"));
+    match (names.next(), names.next()) {
+        (Some(number), Some(list)) if number.parse::<usize>().is_ok() => {
+            format!("each element of `{}`", list.escape_debug())
+        }
+        (Some(name), Some(_)) => format!("`{}`", name.escape_debug()),
+        (Some(_) | None, _) => "this".to_owned(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Taking what differs from case to case out of a message.
+
+use super::quotes::without_quoted;
+
+/// The most characters of a message that are looked at.
+const MOST_READ: usize = 2000;
+/// The most characters of what comes out.
+const MOST_KEPT: usize = 160;
+/// The most characters of one word; longer ones are data.
+const LONGEST_WORD: usize = 48;
+
+/// Returns a message without paths, numbers, ids, times and quoted text.
+///
+/// It takes time in proportion to the length, and the result is short. What comes
+/// out goes in again unchanged: words are found again at the same places, because
+/// nothing that is put in holds a character that separates words.
+pub fn normal(message: &str) -> String {
+    let read: String = message.chars().take(MOST_READ).collect();
+    let text = without_quoted(&read);
+    let mut out = String::new();
+    let mut kept = 0;
+    for word in text.split_inclusive(is_separator) {
+        let separator = word.chars().next_back().filter(|c| is_separator(*c));
+        let word = separator.map_or(word, |c| word.strip_suffix(c).unwrap_or(word));
+        let piece = normal_word(word);
+        kept += piece.chars().count() + 1;
+        if kept > MOST_KEPT {
+            // At the end of the text this would close a quotation.
+            out.truncate(out.trim_end_matches([' ', '\'']).len());
+            break;
+        }
+        out.push_str(&piece);
+        match separator {
+            // Line breaks and tabs are spaces, and one is enough.
+            Some(c) if c.is_whitespace() || c.is_control() => {
+                if !out.is_empty() && !out.ends_with(' ') {
+                    out.push(' ');
+                } else {
+                    kept -= 1;
+                }
+            }
+            Some(c) => out.push(c),
+            None => {}
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "()[]{},;=|\"'`".contains(c)
+}
+
+/// Returns a word without what differs; the punctuation around it stays.
+fn normal_word(word: &str) -> String {
+    const PUNCTUATION: &[char] = &['.', ':', '!', '?'];
+    let from_core = word.trim_start_matches(PUNCTUATION);
+    let core = from_core.trim_end_matches(PUNCTUATION);
+    let before = word.strip_suffix(from_core).unwrap_or_default();
+    let after = from_core.strip_prefix(core).unwrap_or_default();
+    let core = if core.contains("://") {
+        "<url>".to_owned()
+    } else if is_time(core) {
+        "<time>".to_owned()
+    } else if is_path(core) {
+        "<path>".to_owned()
+    } else {
+        without_numbers(core)
+    };
+    let normal = format!("{before}{core}{after}");
+    if normal.chars().count() > LONGEST_WORD { "<long>".to_owned() } else { normal }
+}
+
+/// Whether a word is a date, a time of day or both: `2026-01-02T03:04:05Z`.
+fn is_time(word: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_digit() || b"-:.+TZ".contains(&b);
+    let starts = |byte: u8| word.bytes().filter(|b| *b == byte).count();
+    let is_date = word.bytes().take_while(u8::is_ascii_digit).count() == 4 && starts(b'-') >= 2;
+    word.bytes().all(is_part)
+        && word.bytes().next().is_some_and(|b| b.is_ascii_digit())
+        && (is_date || starts(b':') >= 2)
+}
+
+/// Whether a word is a path or the name of a file, perhaps with a line in it.
+fn is_path(word: &str) -> bool {
+    let is_count = |text: &str| is_number(text) || text == "<n>";
+    if word.split_once('/').is_some_and(|(part, whole)| is_count(part) && is_count(whole)) {
+        return false;
+    }
+    if word.contains(['/', '\\']) {
+        return word.chars().any(char::is_alphanumeric);
+    }
+    let mut name = word;
+    while let Some((start, end)) = name.rsplit_once(':')
+        && is_number(end)
+    {
+        name = start;
+    }
+    let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+    let is_short = (1..=5).contains(&extension.len());
+    let is_plain = extension.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_named = extension.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+    let is_abbreviation = extension.len() == 1 && stem.len() == 1 && !is_number(stem);
+    !stem.is_empty() && is_short && is_plain && is_named && !is_abbreviation
+}
+
+/// Replaces numbers, hashes and made-up ids within a word.
+fn without_numbers(word: &str) -> String {
+    let mut out = String::new();
+    // The sign belongs to the number.
+    let signed = word.strip_prefix(['-', '+']);
+    let mut rest = signed.filter(|rest| starts_with_digit(rest)).unwrap_or(word);
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = uuid(rest) {
+            out.push_str("<id>");
+            rest = after;
+        } else if c.is_ascii_alphanumeric() {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let (run, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+            let ends_in_digit = run.bytes().next_back().is_some_and(|b| b.is_ascii_digit());
+            rest = if ends_in_digit { after_decimals(after) } else { after };
+            out.push_str(&normal_run(run));
+        } else {
+            out.push(c);
+            rest = rest.strip_prefix(c).unwrap_or_default();
+        }
+    }
+    out
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.bytes().next().is_some_and(|b| b.is_ascii_digit())
+}
+
+fn is_number(run: &str) -> bool {
+    !run.is_empty() && run.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Returns what follows the rest of a number: `1.5` and `1.20.3` are one.
+fn after_decimals(text: &str) -> &str {
+    let mut rest = text;
+    while let Some(more) = rest.strip_prefix('.')
+        && starts_with_digit(more)
+    {
+        rest = more.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    rest
+}
+
+/// Returns what follows a UUID, if there is one.
+fn uuid(text: &str) -> Option<&str> {
+    let (start, after) = text.split_at_checked(36)?;
+    let groups: Vec<&str> = start.split('-').collect();
+    let is_group = |(group, length): (&&str, usize)| {
+        group.len() == length && group.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    let is_end = !after.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    (groups.len() == 5 && is_end && groups.iter().zip([8, 4, 4, 4, 12]).all(is_group))
+        .then_some(after)
+}
+
+/// Replaces the numbers of a run of letters and digits, or all of it if it is a
+/// hash or an id that a program made up.
+fn normal_run(run: &str) -> String {
+    let kinds: Vec<bool> = run.bytes().map(|b| b.is_ascii_digit()).collect();
+    let changes = kinds.windows(2).filter(|pair| pair.first() != pair.last()).count();
+    let is_hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
+    if changes > 0 && (run.len() >= 7 && is_hex(run) || run.strip_prefix("0x").is_some_and(is_hex))
+    {
+        return "<hex>".to_owned();
+    }
+    if changes >= 4 {
+        return "<id>".to_owned();
+    }
+    let mut out = String::new();
+    let mut in_number = false;
+    for c in run.chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !in_number {
+            out.push_str("<n>");
+        }
+        in_number = c.is_ascii_digit();
+    }
+    out
+}

@@ -1,0 +1,49 @@
+//! Taking quoted text out of a message.
+
+/// Returns a message with each quoted stretch replaced by `<q>`.
+///
+/// A quote without a partner is left, and so is the apostrophe of `can't`: single
+/// quotes open where no word has begun and close where none goes on.
+pub(super) fn without_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    // Once a quote has no partner, the same quote later on has none either; not
+    // searching again keeps the time linear.
+    let mut unpaired = Vec::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        let opens = match c {
+            '"' | '`' => true,
+            '\'' => !is_wordish(before),
+            _ => false,
+        };
+        before = c;
+        if opens && !unpaired.contains(&c) {
+            if let Some(after) = closing(c, rest.as_str()) {
+                out.push_str("<q>");
+                rest = after.chars();
+                continue;
+            }
+            unpaired.push(c);
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Returns what follows the quote that closes, if there is one.
+fn closing(quote: char, text: &str) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        let (_, after) = rest.split_once(quote)?;
+        if quote != '\'' || !after.chars().next().is_some_and(is_wordish) {
+            return Some(after);
+        }
+        rest = after;
+    }
+}
+
+/// Whether a character belongs to a word, or to what is put in place of one.
+fn is_wordish(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '<' | '>')
+}
