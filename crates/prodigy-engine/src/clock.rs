@@ -7,3 +7,8 @@ use jiff::Timestamp;
 pub fn now() -> Timestamp {
     Timestamp::now()
 }
+
+/// Returns how long it is until a moment; nothing if it has passed.
+pub fn until(moment: Timestamp) -> std::time::Duration {
+    std::time::Duration::try_from(moment.duration_since(now())).unwrap_or_default()
+}

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod clock;
 pub mod git;
 pub mod process;
+pub mod queue;
 pub mod run;
 pub mod shutdown;
 pub mod step;

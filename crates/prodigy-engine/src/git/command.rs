@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::Error;
-use crate::process::{self, Quick, QuickOutput, quick};
+use crate::process::{self, Duplex, Quick, QuickOutput, quick};
 
 /// The oldest git that has `merge-tree --write-tree`.
 const OLDEST: (u32, u32) = (2, 38);
@@ -84,9 +84,9 @@ pub(super) struct Call<'a> {
     cwd: &'a Path,
     place: Option<&'a Place>,
     index: Option<&'a Path>,
-    settings: &'static [&'static str],
+    settings: Vec<&'static str>,
     args: Vec<OsString>,
-    env: Vec<(&'static str, &'static str)>,
+    env: Vec<(&'static str, OsString)>,
     stdin: Vec<u8>,
     also: &'static [i32],
 }
@@ -143,7 +143,7 @@ impl Git {
             cwd,
             place: None,
             index: None,
-            settings: &[],
+            settings: Vec::new(),
             args: args.iter().map(Into::into).collect(),
             env: Vec::new(),
             stdin: Vec::new(),
@@ -171,8 +171,13 @@ impl<'a> Call<'a> {
     }
 
     /// Makes sure that what the call writes survives a loss of power.
-    pub(super) fn durable(mut self) -> Self {
-        self.settings = DURABLE;
+    pub(super) fn durable(self) -> Self {
+        self.settings(DURABLE)
+    }
+
+    /// Adds settings, which win over those of the repository.
+    pub(super) fn settings(mut self, settings: &[&'static str]) -> Self {
+        self.settings.extend(settings);
         self
     }
 
@@ -182,8 +187,8 @@ impl<'a> Call<'a> {
     }
 
     /// Sets a variable.
-    pub(super) fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
+    pub(super) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.push((name, value.into()));
         self
     }
 
@@ -201,10 +206,29 @@ impl<'a> Call<'a> {
 
     /// Makes the call.
     pub(super) fn run(self) -> Result<QuickOutput, Error> {
+        let also = self.also;
+        let (command, output) = self.with(quick)?;
+        if output.status != 0 && !also.contains(&output.status) {
+            let message = first_line(&output.stderr);
+            return Err(Error::Failed { command, status: output.status, message });
+        }
+        Ok(output)
+    }
+
+    /// Starts a call that stays and answers line by line.
+    pub(super) fn start(self) -> Result<Duplex, Error> {
+        self.with(Duplex::start).map(|(_, duplex)| duplex)
+    }
+
+    /// Hands the call to what runs it; returns the subcommand with the result.
+    fn with<T>(
+        self,
+        run: impl FnOnce(&Quick<'_>) -> Result<T, process::Error>,
+    ) -> Result<(String, T), Error> {
         let command = self.args.first().map(|arg| arg.to_string_lossy().into_owned());
         let command = command.unwrap_or_default();
         let mut args: Vec<OsString> = Vec::new();
-        for setting in SETTINGS.iter().chain(self.settings) {
+        for setting in SETTINGS.iter().chain(&self.settings) {
             args.push("-c".into());
             args.push(setting.into());
         }
@@ -221,10 +245,10 @@ impl<'a> Call<'a> {
         if let Some(index) = self.index {
             set("GIT_INDEX_FILE", index.as_os_str());
         }
-        for (name, value) in self.env {
-            set(name, OsStr::new(value));
+        for (name, value) in &self.env {
+            set(name, value);
         }
-        let output = quick(&Quick {
+        let result = run(&Quick {
             program: &self.git.program,
             args: &args,
             cwd: self.cwd,
@@ -232,20 +256,15 @@ impl<'a> Call<'a> {
             stdin: &self.stdin,
             timeout: TIMEOUT,
         });
-        let output = match output {
-            Ok(output) => output,
+        match result {
+            Ok(result) => Ok((command, result)),
             Err(process::Error::Start { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && self.cwd.is_dir() =>
             {
-                return Err(Error::GitMissing);
+                Err(Error::GitMissing)
             }
-            Err(source) => return Err(Error::Run { command, source }),
-        };
-        if output.status != 0 && !self.also.contains(&output.status) {
-            let message = first_line(&output.stderr);
-            return Err(Error::Failed { command, status: output.status, message });
+            Err(source) => Err(Error::Run { command, source }),
         }
-        Ok(output)
     }
 
     /// Makes the call and returns what it printed, without the last line's end.

@@ -90,6 +90,18 @@ pub enum Error {
         /// The branch.
         branch: String,
     },
+    /// A worktree is on a branch that has no commit.
+    #[error("nothing is checked out in `{}`: its branch has no commit", path.display())]
+    NothingCheckedOut {
+        /// The worktree.
+        path: PathBuf,
+    },
+    /// A branch cannot have that name.
+    #[error("`{branch}` cannot be the name of a branch")]
+    BranchName {
+        /// The name.
+        branch: String,
+    },
     /// A branch is there that was to be made.
     #[error("the branch `{branch}` exists already, at commit {commit}")]
     BranchExists {
@@ -159,6 +171,8 @@ impl Error {
             | Self::File { .. }
             | Self::NoSuchCommit { .. }
             | Self::NoSuchBranch { .. }
+            | Self::BranchName { .. }
+            | Self::NothingCheckedOut { .. }
             | Self::Special { .. }
             | Self::Guard { .. } => None,
         }

@@ -7,10 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, JobTree};
+use super::{Error, JobTree, tree::is_waited_for};
 
 /// Beyond this many files a walk costs more than what it saves.
 const MOST_ENTRIES: u64 = 200_000;
+
+/// Files that git reads in every directory.
+const READ: &[&str] = &[".gitattributes", ".gitignore"];
 
 /// What a worktree looked like from outside: names, sizes, times, and git's HEAD and index.
 ///
@@ -20,6 +23,8 @@ const MOST_ENTRIES: u64 = 200_000;
 pub struct Fingerprint {
     /// `None` if there were too many files to look at.
     seen: Option<Seen>,
+    /// When the youngest file was changed.
+    youngest: (i64, i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,39 +41,62 @@ impl Fingerprint {
     pub fn matches(&self, other: &Self) -> bool {
         self.seen.is_some() && self.seen == other.seen
     }
+
+    /// Returns whether all files were changed before a later file was written.
+    ///
+    /// If not, the clock of the file system has not moved on, and one more change may
+    /// bear the same time.
+    pub(super) fn is_older_than(&self, later: &fs::Metadata) -> bool {
+        self.youngest < (later.ctime(), later.ctime_nsec())
+    }
 }
 
 impl JobTree {
     /// Returns what the worktree looks like from outside, without starting git.
     pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
+        self.fingerprint_without(&[])
+    }
+
+    /// Returns what the worktree looks like, some paths in it left out.
+    pub(super) fn fingerprint_without(&self, left_out: &[PathBuf]) -> Result<Fingerprint, Error> {
+        let left_out: Vec<_> = left_out.iter().map(|path| self.path().join(path)).collect();
         let mut seen = Seen {
             head: self.head()?,
             index: fingerprint_of(&self.place.git_dir.join("index")),
             entries: 0,
             sum: 0,
         };
+        let mut youngest = (0, 0);
         let mut waiting: Vec<PathBuf> = vec![self.path().to_owned()];
         while let Some(directory) = waiting.pop() {
             let entries = fs::read_dir(&directory).map_err(Error::file("read", &directory))?;
             for entry in entries {
                 let entry = entry.map_err(Error::file("read", &directory))?;
                 let path = entry.path();
-                if entry.file_name() == ".git" && directory == self.path() {
+                let is_link = entry.file_name() == ".git" && directory == self.path();
+                if is_link || left_out.contains(&path) {
                     continue;
                 }
                 // A file that vanishes while we look is a change like any other.
-                let Ok(metadata) = entry.metadata() else { return Ok(Fingerprint { seen: None }) };
+                let Ok(metadata) = entry.metadata() else {
+                    return Ok(Fingerprint { seen: None, youngest });
+                };
+                let is_read = READ.iter().any(|name| entry.file_name() == *name);
+                if is_read && is_waited_for(metadata.file_type()) {
+                    return Err(Error::Special { path });
+                }
+                youngest = youngest.max((metadata.ctime(), metadata.ctime_nsec()));
                 seen.entries += 1;
                 seen.sum = seen.sum.wrapping_add(of(&path, &metadata));
                 if seen.entries > MOST_ENTRIES {
-                    return Ok(Fingerprint { seen: None });
+                    return Ok(Fingerprint { seen: None, youngest });
                 }
                 if metadata.is_dir() {
                     waiting.push(path);
                 }
             }
         }
-        Ok(Fingerprint { seen: Some(seen) })
+        Ok(Fingerprint { seen: Some(seen), youngest })
     }
 }
 

@@ -62,6 +62,22 @@ impl Repo {
         for tip in tips {
             commits.push(self.commit(tip)?);
         }
+        self.unmerged_commits(&commits)
+    }
+
+    /// Returns how many commits can be reached from `commits` and not from `tip`.
+    pub fn missing_from(&self, commits: &[String], tip: &str) -> Result<usize, Error> {
+        let mut wanted = format!("^{tip}\n");
+        for commit in commits {
+            wanted.extend([commit, "\n"]);
+        }
+        let call = self.call(&["rev-list", "--count", "--stdin"]).stdin(wanted).reading();
+        let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
+        call.text()?.parse().map_err(|_| unexpected())
+    }
+
+    /// Does what [`Self::unmerged`] does, for the full names of commits.
+    pub fn unmerged_commits(&self, commits: &[String]) -> Result<usize, Error> {
         if commits.is_empty() {
             return Ok(0);
         }

@@ -5,28 +5,44 @@
 //! the caller's `GIT_*` variables. What git has no switch for, filters and
 //! included configuration, is watched by [`Guard`]: all worktrees of a
 //! repository share its configuration, so a worktree is no security boundary.
+//!
+//! Items are many and run at once, so that nobody can check between them. [`Slot`] and
+//! [`Merger`] therefore believe nothing that an agent can write to: see `shelter`.
 
 mod aside;
+mod branches;
 mod checkout;
 mod command;
 mod error;
 mod fingerprint;
 mod guard;
+mod index;
+mod lease;
 mod list;
 mod lock;
 mod merge;
+mod merger;
+mod nested;
+mod plumbing;
+mod record;
+mod refs;
 mod repo;
 mod settings;
+mod shelter;
+mod slot;
 mod snapshot;
 mod stale;
 mod tree;
 mod worktree;
 
+pub use branches::JobReference;
 pub use command::Git;
 pub use error::Error;
 pub use fingerprint::Fingerprint;
 pub use guard::{Guard, Tampering};
 pub use list::Worktree;
 pub use merge::{MergeOutcome, MergeRequest};
+pub use merger::{ItemMerge, ItemMerged, Merger};
 pub use repo::{CommitLine, Head, Repo};
+pub use slot::{Leftover, Slot};
 pub use tree::JobTree;

@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
 use prodigy_core::ids::{RepoName, safe_name};
@@ -11,6 +12,8 @@ use prodigy_core::ids::{RepoName, safe_name};
 use super::{
     Error, Git,
     command::{Call, Place, shown},
+    shelter::Frozen,
+    tree::is_hash,
 };
 
 /// A repository with a working tree and at least one commit.
@@ -21,6 +24,8 @@ use super::{
 pub struct Repo {
     pub(super) git: Git,
     pub(super) main: Place,
+    /// What was remembered of its settings, for all that use the repository.
+    pub(super) frozen: Arc<OnceLock<Frozen>>,
 }
 
 /// What the user has checked out.
@@ -55,7 +60,7 @@ impl Repo {
             return Err(Error::NotARepository { path });
         }
         let main = main_tree(&git, &path)?;
-        let repo = Self { git, main };
+        let repo = Self { git, main, frozen: Arc::default() };
         let head = repo.call(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).or(&[1]);
         if head.run()?.status == 1 {
             return Err(Error::NoCommits { path: repo.main.work_tree });
@@ -158,6 +163,11 @@ impl Repo {
         let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         let usable = output.status == 0 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if usable { Ok(text) } else { Err(Error::NoSuchCommit { name: name.to_owned() }) }
+    }
+
+    /// Returns the full hash of a commit; what looks like one is believed.
+    pub(super) fn full_commit(&self, name: &str) -> Result<String, Error> {
+        if is_hash(name) { Ok(name.to_owned()) } else { self.commit(name) }
     }
 
     /// Returns where a branch stands, or `None` if it is not there.

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use prodigy_core::event::Snapshot;
 use tempfile::{NamedTempFile, TempPath};
 
-use super::{Error, JobTree, repo::as_prodigy, worktree::snapshot_ref};
+use super::{Error, JobTree, nested, repo::as_prodigy, worktree::snapshot_ref};
 
 impl JobTree {
     /// Records HEAD, the index and all files that are not ignored.
@@ -19,6 +19,8 @@ impl JobTree {
         let index = self.call(&["write-tree"]).durable().or(&[128]).text()?;
         let index = if index.is_empty() { self.tree_of(&head)? } else { index };
         let copy = self.copy_of_index()?;
+        let call = |args: &[&str]| self.call(args).index(&copy);
+        nested::leave_out(call, &copy, self.path(), head.len() / 2)?;
         self.add_all(&copy)?;
         let files = self.call(&["write-tree"]).index(&copy).durable().text()?;
         let snapshot = Snapshot { head, index, files };

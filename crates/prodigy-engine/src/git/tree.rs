@@ -9,7 +9,9 @@ use std::{
 use super::{
     Error, Repo,
     command::{Call, Place, shown},
+    nested,
     repo::as_prodigy,
+    shelter::Shelter,
 };
 
 /// What git leaves in a worktree's directory while it does something in several steps.
@@ -106,8 +108,27 @@ impl JobTree {
     pub fn has_uncommitted(&self) -> Result<Vec<String>, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
         self.check()?;
-        let fields = self.call(&args).reading().fields()?;
+        // Looking into submodules would run what their own settings say.
+        let call = self.call(&args).args(["--ignore-submodules=dirty"]);
+        let fields = call.reading().fields()?;
         Ok(fields.iter().map(|field| shown(field.get(3..).unwrap_or_default())).collect())
+    }
+
+    /// Brings the index and the files to where the branch stands now.
+    ///
+    /// Changes that were not committed go; untracked and ignored files stay.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.check()?;
+        self.repair_link()?;
+        self.remove_locks()?;
+        self.remove_half_done()?;
+        let no_branch = || Error::NoSuchBranch { branch: self.branch.clone() };
+        let tip = self.repo.branch(&self.branch)?.ok_or_else(no_branch)?;
+        let name = format!("refs/heads/{}", self.branch);
+        self.call(&["symbolic-ref", "-m", "prodigy: sync", "HEAD", &name]).durable().run()?;
+        let (shelter, index) = (Shelter::of(self)?, self.place.git_dir.join("index"));
+        shelter.call(&["read-tree", "--reset", "-u", &tip]).index(&index).run()?;
+        Ok(())
     }
 
     /// Commits everything that is not ignored; returns `None` if there is nothing to commit.
@@ -116,6 +137,8 @@ impl JobTree {
     pub fn commit_all(&self, message: &str) -> Result<Option<String>, Error> {
         self.check()?;
         self.remove_locks()?;
+        let (index, hash) = (self.place.git_dir.join("index"), self.head()?.len() / 2);
+        nested::leave_out(|args| self.call(args), &index, self.path(), hash)?;
         self.call(&["add", "--all", "--sparse"]).durable().run()?;
         let diff = self.call(&["diff-index", "--cached", "--quiet", "HEAD", "--"]).or(&[1]);
         let is_merging = self.place.git_dir.join("MERGE_HEAD").exists();
@@ -185,7 +208,6 @@ impl JobTree {
         let of_git = ["HEAD", "index"].map(|name| self.place.git_dir.join(name));
         let in_tree = [".gitattributes", ".gitignore"].map(|name| self.path().join(name));
         for path in of_git.into_iter().chain(in_tree).chain([branch]) {
-            let is_waited_for = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
             if fs::metadata(&path).is_ok_and(|found| is_waited_for(found.file_type())) {
                 return Err(Error::Special { path });
             }
@@ -212,11 +234,20 @@ impl JobTree {
     }
 }
 
+/// Returns whether reading such a file may never end.
+pub(super) fn is_waited_for(kind: fs::FileType) -> bool {
+    kind.is_fifo() || kind.is_char_device()
+}
+
 /// Returns a file's text if it is a commit's hash and nothing else.
 fn hash(text: &str) -> Option<String> {
     let text = text.strip_suffix('\n')?;
-    let is_hash = matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    is_hash.then(|| text.to_owned())
+    is_hash(text).then(|| text.to_owned())
+}
+
+/// Returns whether a text is the full hash of an object.
+pub(super) fn is_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Removes a file or directory that need not exist.

@@ -10,7 +10,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, JobTree, Repo, command::Place, lock::RepoLock};
+use super::{
+    Error, JobTree, Repo,
+    command::Place,
+    lock::RepoLock,
+    shelter::{read_plain, remove_of_branch, shelter_of},
+    tree::{is_waited_for, remove},
+};
 
 impl Repo {
     /// Makes a worktree on a new branch that starts at `commit`.
@@ -81,6 +87,8 @@ impl Repo {
             let _lock = RepoLock::take(self.common_dir())?;
             move_aside(&path)?;
             self.forget(&path)?;
+            remove(&shelter_of(&path))?;
+            remove_of_branch(self, branch)?;
             if !keep_branch {
                 self.delete_branch_if_contained(branch)?;
             }
@@ -88,7 +96,7 @@ impl Repo {
         empty_trash(path.parent().unwrap_or(&path))
     }
 
-    fn delete_branch_if_contained(&self, branch: &str) -> Result<(), Error> {
+    pub(super) fn delete_branch_if_contained(&self, branch: &str) -> Result<(), Error> {
         let Some(tip) = self.branch(branch)? else { return Ok(()) };
         if self.unmerged(&[&tip])? > 0 {
             return Ok(());
@@ -101,7 +109,7 @@ impl Repo {
     }
 
     /// Makes room for a worktree where one of ours was begun or has lost its files.
-    fn clear_leftover(&self, path: &Path) -> Result<(), Error> {
+    pub(super) fn clear_leftover(&self, path: &Path) -> Result<(), Error> {
         let is_ours = self.admin_dir(path)?.is_some();
         let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.symlink_metadata().is_ok() && !is_ours && !is_empty() {
@@ -113,6 +121,21 @@ impl Repo {
                 fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
             }
             self.forget(path)?;
+        }
+        Ok(())
+    }
+
+    /// Removes pipes that an agent put where git looks for the state of worktrees: git would
+    /// wait for them whichever worktree it is asked about.
+    pub(super) fn remove_pipes(&self) -> Result<(), Error> {
+        let list = self.common_dir().join("worktrees");
+        for entry in fs::read_dir(&list).into_iter().flatten().flatten() {
+            for name in ["HEAD", "gitdir", "commondir", "locked"] {
+                let path = entry.path().join(name);
+                if fs::metadata(&path).is_ok_and(|found| is_waited_for(found.file_type())) {
+                    remove(&path)?;
+                }
+            }
         }
         Ok(())
     }
@@ -151,7 +174,7 @@ impl Repo {
         };
         for entry in entries {
             let admin = entry.map_err(Error::file("read", &list))?.path();
-            let Ok(text) = fs::read(admin.join("gitdir")) else { continue };
+            let Ok(text) = read_plain(&admin.join("gitdir")) else { continue };
             let text = text.strip_suffix(b"\n").unwrap_or(&text);
             let link = admin.join(std::ffi::OsStr::from_bytes(text));
             let Some(tree) = link.parent() else { continue };
@@ -171,7 +194,7 @@ pub(super) fn snapshot_ref(branch: &str) -> String {
 }
 
 /// Makes the directories above a worktree, for us alone, and returns its path without symbolic links.
-fn make_parent(path: &Path) -> Result<PathBuf, Error> {
+pub(super) fn make_parent(path: &Path) -> Result<PathBuf, Error> {
     let path = std::path::absolute(path).map_err(Error::file("resolve", path))?;
     if let Some(parent) = path.parent() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
@@ -213,7 +236,7 @@ fn empty_trash(directory: &Path) -> Result<(), Error> {
 
 /// Renames a directory so that its name is free at once, and returns its new name.
 #[expect(clippy::disallowed_methods, reason = "nothing is stored: the directory is thrown away")]
-fn move_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
+pub(super) fn move_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
     let parent = path.parent().unwrap_or(path);
     if path.symlink_metadata().is_err() {
         return Ok(None);

@@ -1,13 +1,17 @@
 //! The log file that a program's output is appended to, with a limit per launch.
+//!
+//! Most programs print to one stream at most, so a file and the directories above it
+//! are made with the first byte that goes into it, and not before.
 
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    mem,
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{Access, Mode, OFlags},
     io::Errno,
 };
 
@@ -19,23 +23,36 @@ pub(super) struct Log {
     open: Option<(PathBuf, File)>,
 }
 
+/// What is done about a file that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// Nothing.
+    Leave,
+    /// It is made, and the directories above it.
+    Make,
+}
+
 impl Log {
     /// Begins one launch's share of the log.
     ///
-    /// Without a path nothing is stored.
-    pub(super) fn begin(&mut self, path: Option<&Path>, cap: u64) -> io::Result<Share<'_>> {
+    /// A file that cannot be written is refused here, before anything has run. Without
+    /// a path nothing is stored.
+    pub(super) fn begin<'a>(
+        &'a mut self,
+        path: Option<&'a Path>,
+        cap: u64,
+    ) -> io::Result<Share<'a>> {
         let Some(path) = path else { return Ok(Share::none()) };
         let size = match self.size_if_current(path) {
-            Some(size) => Ok(size),
-            None => self.reopen(path),
+            Some(size) => Ok(Some(size)),
+            None => self.reopen(path, Missing::Leave),
         };
         match size {
-            Ok(at) => Ok(Share {
-                file: self.open.as_mut().map(|(_, file)| file),
-                at,
-                cap,
-                ..Share::none()
-            }),
+            Ok(Some(at)) => Ok(Share { at, cap, ..Share::to(self.file()) }),
+            Ok(None) => {
+                check_makeable(path)?;
+                Ok(Share { cap, ..Share::to(Target::Missing(self, path)) })
+            }
             // A full disk costs the log of a step, not the step.
             Err(error) if is_full(&error) => Ok(Share::none()),
             Err(error) => Err(error),
@@ -51,17 +68,17 @@ impl Log {
         (metadata.nlink() > 0).then_some(metadata.len())
     }
 
-    fn reopen(&mut self, path: &Path) -> io::Result<u64> {
+    /// Opens another file and returns its size; `None` if it is not there and is not to be made.
+    fn reopen(&mut self, path: &Path, missing: Missing) -> io::Result<Option<u64>> {
         self.open = None;
-        let file = match open(path) {
-            Err(Errno::NOENT) => {
-                // The directory inherits our umask, so it is private like the file.
-                if let Some(directory) = path.parent() {
-                    fs::create_dir_all(directory)?;
-                }
-                open(path)
+        let file = match (open(path, missing), missing) {
+            (Err(Errno::NOENT), Missing::Leave) => return Ok(None),
+            (Err(Errno::NOENT), Missing::Make) => {
+                // The directories inherit our umask, so they are private like the file.
+                fs::create_dir_all(directory(path))?;
+                open(path, missing)
             }
-            other => other,
+            (opened, Missing::Leave | Missing::Make) => opened,
         }
         .map_err(|errno| plainly(errno.into()))?;
         let metadata = file.metadata()?;
@@ -70,19 +87,45 @@ impl Log {
         }
         let size = metadata.len();
         self.open = Some((path.to_owned(), file));
-        Ok(size)
+        Ok(Some(size))
+    }
+
+    /// Returns the open file.
+    fn file(&mut self) -> Target<'_> {
+        self.open.as_mut().map_or(Target::Nowhere, |(_, file)| Target::File(file))
     }
 }
 
-fn open(path: &Path) -> Result<File, Errno> {
-    // Not through a link and not into a pipe: the directory may be in reach of an agent.
-    let flags = OFlags::WRONLY
-        | OFlags::CREATE
-        | OFlags::APPEND
-        | OFlags::NOFOLLOW
-        | OFlags::NONBLOCK
-        | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+/// Opens a log file.
+///
+/// Neither the file nor its directory may be a link, and nobody waits for a pipe: both
+/// may be in reach of an agent.
+fn open(path: &Path, missing: Missing) -> Result<File, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(directory(path), flags, Mode::empty())?;
+    let mut flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    flags.set(OFlags::CREATE, missing == Missing::Make);
+    let name = path.file_name().ok_or(Errno::ISDIR)?;
+    rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
+/// Refuses a path at which no file could be made.
+fn check_makeable(path: &Path) -> io::Result<()> {
+    for above in directory(path).ancestors() {
+        match rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK) {
+            Err(Errno::NOENT) => {}
+            Ok(()) if above.is_dir() => return Ok(()),
+            Ok(()) => return Err(Errno::NOTDIR.into()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the directory of a file.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn is_full(error: &io::Error) -> bool {
@@ -92,10 +135,21 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
+/// Where a share goes.
+#[derive(Debug)]
+enum Target<'a> {
+    /// Nothing is stored.
+    Nowhere,
+    /// The file is not there yet.
+    Missing(&'a mut Log, &'a Path),
+    /// The file.
+    File(&'a mut File),
+}
+
 /// One launch's share of a log file.
 #[derive(Debug)]
 pub(super) struct Share<'a> {
-    file: Option<&'a mut File>,
+    target: Target<'a>,
     at: u64,
     cap: u64,
     written: u64,
@@ -104,39 +158,67 @@ pub(super) struct Share<'a> {
     at_line_start: bool,
 }
 
-impl Share<'_> {
+impl<'a> Share<'a> {
     fn none() -> Self {
-        Self { file: None, at: 0, cap: 0, written: 0, dropped: 0, at_line_start: true }
+        Self::to(Target::Nowhere)
+    }
+
+    fn to(target: Target<'a>) -> Self {
+        Self { target, at: 0, cap: 0, written: 0, dropped: 0, at_line_start: true }
+    }
+
+    /// Returns the file, making it if it is not there; `None` if nothing is stored.
+    fn file(&mut self) -> Option<&mut File> {
+        self.target = match mem::replace(&mut self.target, Target::Nowhere) {
+            Target::Missing(log, path) => match log.reopen(path, Missing::Make) {
+                Ok(at) => {
+                    self.at = at.unwrap_or_default();
+                    log.file()
+                }
+                // The disk is full, or somebody was faster. The program runs already,
+                // and it is not to blame.
+                Err(_) => Target::Nowhere,
+            },
+            target @ (Target::Nowhere | Target::File(_)) => target,
+        };
+        match &mut self.target {
+            Target::File(file) => Some(file),
+            Target::Nowhere | Target::Missing(..) => None,
+        }
     }
 
     /// Appends as much as there is room for. After the first byte that does not fit, nothing does.
     pub(super) fn append(&mut self, bytes: &[u8]) {
-        let Some(file) = &mut self.file else { return };
+        if bytes.is_empty() {
+            return;
+        }
         let room = if self.dropped > 0 { 0 } else { self.cap.saturating_sub(self.written) };
+        let Some(file) = self.file() else { return };
         let fits = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
-        let mut rest = bytes.get(..fits).unwrap_or_default();
+        let fitting = bytes.get(..fits).unwrap_or_default();
+        let mut rest = fitting;
         while !rest.is_empty() {
             match file.write(rest) {
-                Ok(count) if count > 0 => {
-                    self.at_line_start = rest.get(count - 1) == Some(&b'\n');
-                    self.written += count as u64;
-                    rest = rest.get(count..).unwrap_or_default();
-                }
+                Ok(count) if count > 0 => rest = rest.get(count..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The disk is full or broken. The step is not to blame, so it goes on.
                 Ok(_) | Err(_) => break,
             }
         }
-        self.dropped += (bytes.len() - fits + rest.len()) as u64;
+        let written = fits - rest.len();
+        if let Some(last) = written.checked_sub(1).and_then(|last| fitting.get(last)) {
+            self.at_line_start = *last == b'\n';
+        }
+        self.written += written as u64;
+        self.dropped += (bytes.len() - written) as u64;
     }
 
     /// Says how much was dropped, in the log itself, and returns where the share begins and its length.
     pub(super) fn finish(mut self) -> (u64, u64) {
-        if self.dropped > 0
-            && let Some(file) = &mut self.file
-        {
+        if self.dropped > 0 {
             let newline = if self.at_line_start { "" } else { "\n" };
             let line = format!("{newline}[prodigy: {} more bytes were not kept]\n", self.dropped);
+            let Some(file) = self.file() else { return (self.at, self.written) };
             // If the disk is full there is no place for this either.
             file.write_all(line.as_bytes()).ok();
         }

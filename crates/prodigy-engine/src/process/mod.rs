@@ -7,6 +7,7 @@
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
 mod client;
+mod duplex;
 mod error;
 mod log;
 mod outlet;
@@ -21,6 +22,7 @@ mod tree;
 mod wire;
 
 pub use client::Supervisor;
+pub use duplex::Duplex;
 pub use error::Error;
 pub use quick::{Quick, QuickOutput, quick};
 pub use stop::Stop;

@@ -28,7 +28,7 @@ use super::{Error, ready};
 const OUTPUT_LIMIT: usize = 256 << 20;
 
 /// What is read at once: as much as a pipe holds.
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// How long a process that was left behind may hold our pipe open.
 const DRAIN: Duration = Duration::from_millis(300);
@@ -108,7 +108,8 @@ enum Followed {
     TooMuchOutput,
 }
 
-fn spawn(q: &Quick<'_>) -> io::Result<Child> {
+/// Returns a program with its arguments, environment and streams.
+pub(super) fn command(q: &Quick<'_>) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is one of the places that own a process")]
     let mut command = Command::new(q.program);
     command
@@ -124,7 +125,11 @@ fn spawn(q: &Quick<'_>) -> io::Result<Child> {
             None => command.env_remove(name),
         };
     }
-    command.spawn().map_err(|error| {
+    command
+}
+
+fn spawn(q: &Quick<'_>) -> io::Result<Child> {
+    command(q).spawn().map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound && !q.cwd.is_dir() {
             let message = format!("the directory `{}` does not exist", q.cwd.display());
             return io::Error::new(io::ErrorKind::NotFound, message);
@@ -176,7 +181,7 @@ fn follow(
 }
 
 /// Kills a program with everything in its group and takes it off the process table.
-fn end(child: &mut Child) {
+pub(super) fn end(child: &mut Child) {
     // Either fails only if the process is gone, which is what is wanted.
     kill_process_group(Pid::from_child(child), Signal::KILL).ok();
     child.wait().ok();

@@ -3,20 +3,21 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use prodigy_core::{
     checkpoint::Checkpoint,
-    event::{ChangedWorkflow, Event, JobStarted},
+    event::{ChangedWorkflow, Event, JobStarted, Mode, PhaseName, Record},
     ids::{BadName, JobId},
-    job::{End, Job},
+    job::{End, Job, StepNames},
     mask::Mask,
-    workflow::{Body, EnvVar, Step, Workflow},
+    workflow::{Body, EnvVar, SetupCapture, Step, Workflow, step_label},
 };
 
-use super::{Confirm, Error, Reporter, Run, dispatcher::Parts};
+use super::{Confirm, Error, Reporter, Run, parts::Parts};
 use crate::{
     agent::Agent,
     clock,
@@ -58,6 +59,10 @@ pub struct Settings {
     pub log_cap: u64,
     /// How much space must stay free, in bytes.
     pub disk_floor: u64,
+    /// How many items at once, if not as many as the workflow says.
+    pub max_parallel: Option<NonZeroU32>,
+    /// Whether a job without items fails.
+    pub needs_items: bool,
     /// Whether the journal is synced.
     pub durability: Durability,
     /// What stops the run.
@@ -152,9 +157,8 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
 pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
     let Resumption { job, lock, changed } = resumption;
     super::perform::check_disk(&settings)?;
-    let (mut journal, opened) = Journal::open(&settings.layout, &job, settings.durability)?;
     let mut settings = settings;
-    let mut fold = fold(&mut settings, &job, &opened)?;
+    let (mut journal, opened, mut fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
@@ -163,9 +167,10 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         return Err(Error::Completed { job });
     }
     if let Some((changed, texts)) = &changed {
-        let done = fold.done;
-        if changed.steps.saturating_mul(started.rounds) < done || started.rounds > 1 {
-            return Err(Error::WorkflowShrank { steps: changed.steps, done });
+        let (done, steps) = (fold.done, steps_now(changed, fold.phase));
+        let is_mixed = started.rounds > 1 || changed.mode != started.mode;
+        if steps.saturating_mul(started.rounds) < done || is_mixed {
+            return Err(Error::WorkflowShrank { steps, done });
         }
         texts.store(&settings.layout.state_dir(&job))?;
     }
@@ -194,24 +199,49 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     Ok(Run::new(parts, fold))
 }
 
-/// Folds a journal, from its checkpoint if there is a usable one.
-fn fold(settings: &mut Settings, job: &JobId, opened: &Opened) -> Result<Job, Error> {
-    let usable = |checkpoint: &Checkpoint| {
-        checkpoint.is_readable() && checkpoint.covers() <= opened.last_seq
-    };
+/// Returns how many top-level steps the phase that is under way has now.
+fn steps_now(changed: &ChangedWorkflow, phase: Option<PhaseName>) -> u32 {
+    match (changed.mode, phase) {
+        (Mode::Sequential, _) => changed.steps,
+        (Mode::Mapreduce, Some(PhaseName::Setup)) => changed.setup_steps,
+        (Mode::Mapreduce, Some(PhaseName::Reduce)) => changed.reduce_steps,
+        // No step of these is counted.
+        (Mode::Mapreduce, Some(PhaseName::Steps | PhaseName::Map | PhaseName::Merge) | None) => {
+            u32::MAX
+        }
+    }
+}
+
+/// Opens a journal to go on with it, and folds it, from its checkpoint if there is a usable one.
+fn open_and_fold(settings: &mut Settings, job: &JobId) -> Result<(Journal, Opened, Job), Error> {
     let checkpoint = load_checkpoint::<Checkpoint>(&settings.layout, job).unwrap_or_else(|error| {
         // It is only a shortcut: the journal holds everything that it would say.
         settings.reporter.note(&format!("the checkpoint is not used: {error}"));
         None
     });
-    let mut fold = checkpoint.filter(usable).map(Checkpoint::into_job).unwrap_or_default();
-    for record in Reader::open(&settings.layout, job)? {
-        let record = record?;
-        if record.seq > fold.seq {
-            fold.apply(&record).map_err(|source| Error::Journalled { job: job.clone(), source })?;
+    let readable = checkpoint.filter(|checkpoint| {
+        let is_readable = checkpoint.is_readable();
+        if !is_readable {
+            let note = "the checkpoint is not used: it is of another version of prodigy";
+            settings.reporter.note(note);
+        }
+        is_readable
+    });
+    let mut fold = readable.map(Checkpoint::into_job).unwrap_or_default();
+    let apply = |fold: &mut Job, record: &Record| {
+        fold.apply(record).map_err(|source| Error::Journalled { job: job.clone(), source })
+    };
+    let (layout, covered) = (&settings.layout, fold.seq);
+    let each = |record| apply(&mut fold, &record);
+    let (journal, opened) = Journal::open_after(layout, job, settings.durability, covered, each)?;
+    if opened.last_seq < covered {
+        // The checkpoint knows of records that are gone, so it is of another journal.
+        fold = Job::default();
+        for record in Reader::open(layout, job)? {
+            apply(&mut fold, &record?)?;
         }
     }
-    Ok(fold)
+    Ok((journal, opened, fold))
 }
 
 /// Returns where a job's state is, by the one path that its processes are known by.
@@ -220,11 +250,50 @@ pub(super) fn state_dir(settings: &Settings, job: &JobId) -> PathBuf {
     state.canonicalize().unwrap_or(state)
 }
 
-/// Returns the steps that a sequential workflow runs.
-pub(super) fn steps(workflow: &Workflow) -> &[Step] {
-    match &workflow.body {
-        Body::Sequential { steps } => steps,
-        Body::MapReduce(_) => &[],
+/// Returns the top-level steps of a phase.
+pub(super) fn steps(workflow: &Workflow, phase: PhaseName) -> &[Step] {
+    match (&workflow.body, phase) {
+        (Body::Sequential { steps }, PhaseName::Steps) => steps,
+        (Body::MapReduce(body), PhaseName::Setup) => {
+            body.setup.as_ref().map_or(&[], |setup| &setup.phase.steps)
+        }
+        (Body::MapReduce(body), PhaseName::Reduce) => {
+            body.reduce.as_ref().map_or(&[], |reduce| &reduce.steps)
+        }
+        (Body::Sequential { .. } | Body::MapReduce(_), _) => &[],
+    }
+}
+
+/// Returns the time limit of a phase.
+pub(super) fn time_limit(workflow: &Workflow, phase: PhaseName) -> Option<Duration> {
+    match (&workflow.body, phase) {
+        (Body::MapReduce(body), PhaseName::Setup) => body.setup.as_ref()?.phase.timeout,
+        (Body::MapReduce(body), PhaseName::Reduce) => body.reduce.as_ref()?.timeout,
+        (Body::Sequential { .. } | Body::MapReduce(_), _) => None,
+    }
+}
+
+/// Returns the variables that are made of the output of a step of the setup phase.
+pub(super) fn setup_captures(
+    workflow: &Workflow,
+    phase: PhaseName,
+    index: usize,
+) -> Vec<SetupCapture> {
+    let Body::MapReduce(body) = &workflow.body else { return Vec::new() };
+    let Some(setup) = body.setup.as_ref().filter(|_| phase == PhaseName::Setup) else {
+        return Vec::new();
+    };
+    let of_step = setup.captures.iter().filter(|capture| capture.command_index == index);
+    of_step.cloned().collect()
+}
+
+/// Returns what progress calls the top-level steps.
+pub(super) fn step_names(workflow: &Workflow) -> StepNames {
+    let names = |phase| steps(workflow, phase).iter().map(step_label).collect();
+    StepNames {
+        steps: names(PhaseName::Steps),
+        setup: names(PhaseName::Setup),
+        reduce: names(PhaseName::Reduce),
     }
 }
 

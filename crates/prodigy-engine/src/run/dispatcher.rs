@@ -2,27 +2,27 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use prodigy_core::{
     checkpoint::Checkpoint,
-    event::{Event, PauseReason, Record},
+    event::{Event, Fact, Record},
     ids::JobId,
-    job::{self, Action, Ending, Input, Job},
-    mask::Mask,
-    workflow::step_label,
+    job::{self, Action, Ending, Input, ItemInput, Job, MapRules},
+    workflow::ErrorPolicy,
 };
-use serde_json::Value;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Error, Settings, begin};
+use super::{
+    Error, begin,
+    merges::Merge,
+    parts::{Heard, Parts},
+    records::{awaited, hide, stop},
+};
 use crate::{
     clock,
-    git::{Fingerprint, Guard, JobTree},
-    step::{Supervisors, Workplace, visible},
-    store::{JobLock, Journal, save_checkpoint},
+    queue::{Assignment, FinishedAttempt, Outcome, WorkQueue as _},
+    store::save_checkpoint,
 };
 
 /// The least time between two checkpoints within a phase.
@@ -35,112 +35,18 @@ pub struct Run {
     pub(super) inputs: VecDeque<Input>,
 }
 
-/// What a run hears while a step is under way.
-enum Heard {
-    Inside(Event),
-    Ended(Answer),
-}
-
-/// How a step that was started ended.
-pub(super) struct Answer {
-    /// What the job is told.
-    pub(super) input: Input,
-    /// The worktree after it, if that is known.
-    pub(super) fingerprint: Option<Fingerprint>,
-}
-
-/// What a run works with, besides the job itself.
-pub(super) struct Parts {
-    pub(super) settings: Settings,
-    pub(super) id: JobId,
-    pub(super) journal: Journal,
-    pub(super) begun: Instant,
-    pub(super) tree: Option<JobTree>,
-    pub(super) fingerprint: Option<Fingerprint>,
-    pub(super) workplace: Option<Arc<Workplace>>,
-    pub(super) supervisors: Supervisors,
-    pub(super) mask: Mask,
-    pub(super) inside: (UnboundedSender<Event>, UnboundedReceiver<Event>),
-    pub(super) ended: (UnboundedSender<Answer>, UnboundedReceiver<Answer>),
-    pub(super) busy: bool,
-    pub(super) commits: u64,
-    /// The commit up to which `commits` counts.
-    pub(super) counted: String,
-    pub(super) guard: Guard,
-    pub(super) env: Value,
-    pub(super) files_changed: usize,
-    step_names: Vec<String>,
-    checkpointed: Instant,
-    _lock: JobLock,
-}
-
-impl Parts {
-    pub(super) fn new(
-        settings: Settings,
-        id: JobId,
-        lock: JobLock,
-        journal: Journal,
-    ) -> Result<Self, Error> {
-        let logs = settings.layout.logs_dir(&id, "workflow");
-        crate::store::create_dir(&logs)?;
-        crate::store::create_dir(&settings.layout.state_dir(&id).join("tmp"))?;
-        let mask = begin::mask(&settings.secrets);
-        let guard = begin::guard(&settings, &id)?;
-        let step_names = begin::steps(&settings.workflow).iter().map(step_label).collect();
-        let env = visible(&settings.base_env);
-        Ok(Self {
-            settings,
-            env,
-            files_changed: 0,
-            step_names,
-            id,
-            journal,
-            begun: Instant::now(),
-            tree: None,
-            fingerprint: None,
-            workplace: None,
-            supervisors: Supervisors::default(),
-            mask,
-            inside: unbounded_channel(),
-            ended: unbounded_channel(),
-            busy: false,
-            commits: 0,
-            counted: String::new(),
-            guard,
-            checkpointed: Instant::now(),
-            _lock: lock,
-        })
-    }
-
-    /// Tells the reporter something that is not a fact about the job.
-    pub(super) fn note(&mut self, note: &str) {
-        self.settings.reporter.note(note);
-    }
-
-    /// Waits until something happens inside the step that is under way, or it ends.
-    async fn wait(&mut self) -> Heard {
-        // What happened inside a step is written before how the step ended.
-        tokio::select! {
-            biased;
-            Some(event) = self.inside.1.recv() => Heard::Inside(event),
-            Some(answer) = self.ended.1.recv() => Heard::Ended(answer),
-        }
-    }
-
-    /// Folds records that are in the journal and shows them.
-    pub(super) fn take_in(&mut self, job: &mut Job, records: &[Record]) -> Result<(), Error> {
-        for record in records {
-            job.apply(record)
-                .map_err(|source| Error::Journalled { job: self.id.clone(), source })?;
-            self.settings.reporter.record(record, job);
-        }
-        Ok(())
-    }
+/// What was decided and waits until it is on disk.
+#[derive(Default)]
+struct Batch {
+    records: Vec<Record>,
+    actions: Vec<Action>,
+    decides: bool,
+    events_only: bool,
 }
 
 impl Run {
     pub(super) fn new(parts: Parts, job: Job) -> Self {
-        Self { parts, job, inputs: VecDeque::from([Input::Tick]) }
+        Self { parts, job, inputs: VecDeque::from([Input::Begin]) }
     }
 
     /// Returns the job's id.
@@ -158,7 +64,9 @@ impl Run {
                 self.parts.busy = self.parts.ended.1.recv().await.is_none();
             }
         }
+        self.parts.agents.dismiss().await;
         self.parts.supervisors.close().await;
+        self.finish_letters();
         result.map(|ending| (ending, self.job))
     }
 
@@ -167,73 +75,190 @@ impl Run {
         // A run that was killed could not take back what its last step planted.
         self.check_settings()?;
         loop {
-            let input = self.next_input().await;
-            let events_only = matches!(input, Input::Inside(_));
-            let surroundings = job::Surroundings {
-                step_names: &self.parts.step_names,
-                elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
-                commits: self.parts.commits,
-            };
-            let decision = job::decide(&self.job, input, surroundings);
-            self.append(decision.events)?;
-            for action in decision.actions {
-                if let Action::Finish(ending) = action {
-                    self.durable()?;
-                    begin::forget_guard(&self.parts.settings, &self.parts.id);
-                    self.checkpoint()?;
-                    return Ok(ending);
-                }
-                self.perform(action).await?;
+            let mut batch = Batch { events_only: true, ..Batch::default() };
+            let first = self.next_input().await?;
+            self.decide(first, &mut batch)?;
+            // Whatever has happened meanwhile is written with it, so that one sync does for all.
+            while !batch.actions.iter().any(|action| matches!(action, Action::Finish(_))) {
+                let Some(input) = self.ready_input()? else { break };
+                self.decide(input, &mut batch)?;
             }
-            if decision.tick {
-                self.inputs.push_back(Input::Tick);
-            } else if !events_only && self.parts.checkpointed.elapsed() > CHECKPOINT_EVERY {
-                self.checkpoint()?;
+            if let Some(ending) = self.carry_out(batch).await? {
+                return Ok(ending);
             }
         }
     }
 
-    /// Waits for the next thing to happen.
-    async fn next_input(&mut self) -> Input {
-        let input = match self.inputs.pop_front() {
-            Some(input) => input,
-            None => match self.parts.wait().await {
-                Heard::Inside(event) => Input::Inside(event),
-                Heard::Ended(answer) => self.answered(answer),
-            },
+    /// Decides what follows from an input and writes it down.
+    fn decide(&mut self, input: Input, batch: &mut Batch) -> Result<(), Error> {
+        batch.events_only &= matches!(input, Input::Inside(_));
+        let is_tick = matches!(input, Input::Tick);
+        let policy = self.parts.policy.clone();
+        let surroundings = job::Surroundings {
+            names: &self.parts.names,
+            rules: self.rules(policy.as_deref()),
+            now: clock::now(),
+            random: crate::step::random(),
+            busy: self.parts.busy,
+            draining: self.asked_to_stop().is_some(),
+            elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
+            commits: self.parts.commits,
         };
-        let stop = matches!(input, Input::Tick).then(|| self.asked_to_stop()).flatten();
-        stop.unwrap_or(input)
+        let decision = job::decide(&self.job, input, surroundings);
+        if is_tick {
+            self.parts.wake = decision.wake;
+        }
+        self.write(decision.facts, batch)?;
+        batch.actions.extend(decision.actions);
+        // One is enough: it looks at everything.
+        if decision.tick && !self.inputs.contains(&Input::Tick) {
+            self.inputs.push_back(Input::Tick);
+        }
+        Ok(())
     }
 
-    /// Takes in how a step ended.
-    fn answered(&mut self, answer: Answer) -> Input {
-        self.parts.busy = false;
-        self.parts.fingerprint = answer.fingerprint;
-        answer.input
+    /// Returns what holds for the items.
+    fn rules<'a>(&self, policy: Option<&'a ErrorPolicy>) -> Option<MapRules<'a>> {
+        let map = self.parts.map.as_ref()?;
+        let settings = &self.parts.settings;
+        let max_parallel = settings.max_parallel.unwrap_or(map.max_parallel).get();
+        Some(MapRules { max_parallel, policy: policy?, needs_items: settings.needs_items })
+    }
+
+    /// Makes what was decided safe, shows it, and does it; returns how the run ended, if it did.
+    async fn carry_out(&mut self, batch: Batch) -> Result<Option<Ending>, Error> {
+        if batch.decides {
+            let ticket = self.parts.journal.sync_ticket();
+            ticket.wait().await.map_err(|source| self.journal_error(source))?;
+        }
+        for record in &batch.records {
+            self.parts.settings.reporter.record(record, &self.job);
+            self.project(record)?;
+        }
+        for action in batch.actions {
+            if let Action::Finish(ending) = action {
+                self.durable()?;
+                begin::forget_guard(&self.parts.settings, &self.parts.id);
+                self.checkpoint()?;
+                return Ok(Some(ending));
+            }
+            self.perform(action).await?;
+        }
+        if !batch.events_only
+            && self.inputs.is_empty()
+            && self.parts.checkpointed.elapsed() > CHECKPOINT_EVERY
+        {
+            self.checkpoint()?;
+        }
+        Ok(None)
+    }
+
+    /// Waits for the next thing to happen.
+    async fn next_input(&mut self) -> Result<Input, Error> {
+        loop {
+            if let Some(input) = self.ready_input()? {
+                return Ok(input);
+            }
+            let heard = self.parts.wait().await;
+            self.hear(heard)?;
+        }
+    }
+
+    /// Returns the next thing that has happened already.
+    fn ready_input(&mut self) -> Result<Option<Input>, Error> {
+        if self.inputs.is_empty()
+            && let Some(heard) = self.parts.heard()
+        {
+            self.hear(heard)?;
+        }
+        let Some(input) = self.inputs.pop_front() else { return Ok(None) };
+        let stop = matches!(input, Input::Tick) && self.parts.is_quiet();
+        Ok(Some(stop.then(|| self.asked_to_stop()).flatten().unwrap_or(input)))
+    }
+
+    /// Turns what was heard into inputs.
+    fn hear(&mut self, heard: Heard) -> Result<(), Error> {
+        let input = match heard {
+            Heard::Inside(fact) | Heard::Merge(Merge::Fact(fact)) => Input::Inside(fact),
+            Heard::Ended(answer) => {
+                self.parts.busy = false;
+                self.parts.fingerprint = answer.fingerprint;
+                if let Some(note) = &answer.note {
+                    self.parts.note(note);
+                }
+                answer.input
+            }
+            Heard::Finished(finished) => self.finished(finished),
+            Heard::Merge(Merge::Item(input)) => {
+                self.parts.merging = self.parts.merging.saturating_sub(1);
+                Input::Item(input)
+            }
+            Heard::Merge(Merge::Broken(error)) => return Err(error.into()),
+            Heard::Wake => {
+                self.parts.wake = None;
+                Input::Tick
+            }
+        };
+        self.inputs.push_back(input);
+        Ok(())
+    }
+
+    /// Takes in how an attempt ended.
+    fn finished(&mut self, finished: FinishedAttempt) -> Input {
+        let Assignment { agent, item, .. } = finished.assignment;
+        Input::Item(match finished.outcome {
+            Outcome::Completed(done) => ItemInput::Completed { agent, item, done },
+            Outcome::Failed { step, failure, duration_ms, cost_usd } => {
+                ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd }
+            }
+            Outcome::Handled { failure, handler } => {
+                ItemInput::Handled { agent, item, failure, handler }
+            }
+            Outcome::Released => {
+                // It counts as not made; the job puts it back when it is told to stop.
+                self.parts.queue.settle(agent, false);
+                return Input::Tick;
+            }
+        })
     }
 
     /// Returns the input that stops the run, if somebody asked for it.
     fn asked_to_stop(&self) -> Option<Input> {
-        let reason = self.parts.settings.shutdown.reason()?;
+        let reason = self.parts.settings.shutdown.reason().or(self.parts.halt)?;
         Some(stop(reason))
     }
 
-    /// Writes events, folds them and shows them.
-    pub(super) fn append(&mut self, mut events: Vec<Event>) -> Result<(), Error> {
-        if events.is_empty() {
+    /// Writes events and folds them; they are shown once they are safe.
+    fn write(&mut self, mut facts: Vec<Fact>, batch: &mut Batch) -> Result<(), Error> {
+        if facts.is_empty() {
             return Ok(());
         }
-        for event in &mut events {
-            hide(&self.parts.mask, event);
+        for fact in &mut facts {
+            hide(&self.parts.mask, &mut fact.event);
         }
-        let decides = events.iter().any(awaited);
-        let records = self.parts.journal.append(events, clock::now());
+        batch.decides |= facts.iter().any(awaited);
+        let records = self.parts.journal.append(facts, clock::now());
         let records = records.map_err(|source| self.journal_error(source))?;
-        if decides {
+        for record in &records {
+            self.job
+                .apply(record)
+                .map_err(|source| Error::Journalled { job: self.parts.id.clone(), source })?;
+        }
+        batch.records.extend(records);
+        Ok(())
+    }
+
+    /// Writes events, makes them safe and shows them.
+    pub(super) fn append(&mut self, events: Vec<Event>) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        self.write(events.into_iter().map(Fact::from).collect(), &mut batch)?;
+        if batch.decides {
             self.durable()?;
         }
-        self.parts.take_in(&mut self.job, &records)
+        for record in &batch.records {
+            self.parts.settings.reporter.record(record, &self.job);
+        }
+        Ok(())
     }
 
     /// Waits until everything written is safe.
@@ -263,59 +288,5 @@ impl Run {
                 Ok(())
             }
         }
-    }
-}
-
-/// Takes secrets out of an event.
-fn hide(mask: &Mask, event: &mut Event) {
-    if mask.is_empty() {
-        return;
-    }
-    // Every event came from JSON-able parts, so both ways succeed; if one did not,
-    // the event as it is has already been masked where output was read.
-    if let Ok(mut value) = serde_json::to_value(&*event) {
-        mask.mask_value(&mut value);
-        if let Ok(masked) = serde_json::from_value(value) {
-            *event = masked;
-        }
-    }
-}
-
-/// Returns the input that stops a run for a reason.
-pub(super) fn stop(reason: PauseReason) -> Input {
-    let message = match reason {
-        PauseReason::Interrupted => "stopped by Ctrl-C",
-        PauseReason::Terminated => "stopped by a signal",
-        PauseReason::MergeOutstanding => "the result waits to be merged",
-        PauseReason::DiskFull => "too little disk space is left",
-    };
-    Input::Stop { reason, message: message.to_owned() }
-}
-
-/// Returns whether the job may go on only once an event is on disk.
-///
-/// A step of the job's own that is done is not among them: it is written before the
-/// next one starts, which `kill -9` cannot undo, and synced a moment later.
-fn awaited(event: &Event) -> bool {
-    match event {
-        Event::JobStarted(_)
-        | Event::JobPaused { .. }
-        | Event::JobCompleted { .. }
-        | Event::JobFailed { .. }
-        | Event::PhaseCompleted { .. }
-        | Event::WorktreeMerged { .. } => true,
-        Event::JobResumed { .. }
-        | Event::PhaseStarted { .. }
-        | Event::StepStarted { .. }
-        | Event::StepCompleted(_)
-        | Event::StepFailed { .. }
-        | Event::StepSkipped { .. }
-        | Event::AgentUsage { .. }
-        | Event::WorktreeCreated { .. }
-        | Event::WorktreePreserved { .. }
-        | Event::WorktreeCleaned { .. }
-        | Event::MergeConflict { .. }
-        | Event::GitTampering { .. }
-        | Event::CheckpointCreated { .. } => false,
     }
 }

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
+    event::PhaseName,
     failure::{Failure, FailureKind},
     job::Input,
     workflow::Phase,
 };
 use serde_json::json;
 
-use super::{Error, MergeQuestion, Run, dispatcher::Answer};
+use super::{Error, MergeQuestion, Run, parts::Answer};
 use crate::{
     git::{CommitLine, MergeOutcome, MergeRequest, Repo},
     step::{self, Finished, Scope, Task, Workplace},
@@ -120,7 +121,7 @@ impl Run {
             self.tree()?.restore(&snapshot)?;
         }
         let workplace = self.workplace()?;
-        let mut scope = Scope::new(self.vars(0));
+        let mut scope = Scope::new(self.vars_of(PhaseName::Merge, 0)?);
         scope.vars.set("merge", self.merge_vars(&route)?);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
@@ -128,7 +129,7 @@ impl Run {
         drop(tokio::spawn(async move {
             let input = merge_steps(&workplace, &route, &phase, scope).await;
             // The loop listens until the answer is in.
-            ended.send(Answer { input, fingerprint: None }).ok();
+            ended.send(Answer { input, fingerprint: None, note: None }).ok();
         }));
         Ok(())
     }

@@ -4,11 +4,24 @@
 //! input ─▶ decide ─▶ events: journal, then fold, then reporter ─▶ actions
 //! ```
 
+mod attempt;
 mod begin;
+mod crew;
+mod dead_letters;
 mod dispatcher;
 mod environment;
+mod files;
+mod furnish;
+mod items;
 mod merge;
+mod merges;
+mod parts;
 mod perform;
+mod records;
+mod results;
+mod select;
+mod top_level;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -23,6 +36,7 @@ use crate::{git, store};
 pub use begin::{Beginning, Resumption, Settings, Texts, new_job_id, resume, start};
 pub use dispatcher::Run;
 pub use environment::{EnvFileError, base_environment, parse_env_file};
+pub use files::{PatternError, matching_files};
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {

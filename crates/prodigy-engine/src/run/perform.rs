@@ -1,24 +1,28 @@
 //! Carrying out what a job decided.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 use prodigy_core::{
-    event::{Event, PauseReason, Snapshot, StepCompleted},
-    failure::{Failure, FailureKind},
+    capture::{CaptureFormat, Stream},
+    event::{Event, PauseReason, PhaseName, Snapshot},
     ids::JobId,
     job::{Action, Input},
     vars::Vars,
-    workflow::{Step, step_label},
+    workflow::Capture,
 };
 use serde_json::{Value, json};
 
 use super::{
     Error, Run, Settings, begin,
-    dispatcher::{Answer, stop},
+    records::stop,
+    top_level::{Look, TopLevel},
 };
 use crate::{
-    git::{self, Fingerprint, JobTree},
-    step::{self, Done, Finished, Identity, Scope, Task, Workplace, millis},
+    git::{self, JobTree},
+    step::{Identity, Scope, Tools, Workplace},
 };
 
 impl Run {
@@ -27,9 +31,11 @@ impl Run {
         match action {
             Action::CreateTree => self.create_tree(),
             Action::RestoreTree(snapshot) => self.restore_tree(&snapshot),
-            Action::RunStep { path, round, index, attempt } => {
-                self.start_step(path, round, index, attempt)
+            Action::RunStep { phase, path, round, index, attempt } => {
+                self.start_step(phase, path, round, index, attempt)
             }
+            Action::Item(action) => self.perform_item(action),
+            Action::SyncTree => self.sync_tree().await,
             Action::Merge => self.merge().await,
             Action::CleanTree => self.clean_tree(),
             // The loop ends itself.
@@ -93,6 +99,7 @@ impl Run {
     /// Starts a top-level step; how it ended comes as an input.
     fn start_step(
         &mut self,
+        phase: PhaseName,
         path: String,
         round: u32,
         index: u32,
@@ -109,19 +116,25 @@ impl Run {
             Some(fingerprint) => fingerprint,
             None => tree.fingerprint()?,
         };
-        let steps = begin::steps(&self.parts.settings.workflow);
-        let Some(step) = usize::try_from(index).ok().and_then(|index| steps.get(index)) else {
-            return Ok(());
-        };
-        let step = step.clone();
+        let steps = begin::steps(&self.parts.settings.workflow, phase);
+        let number = usize::try_from(index).unwrap_or(usize::MAX);
+        let Some(step) = steps.get(number) else { return Ok(()) };
+        let mut step = step.clone();
+        let captures = begin::setup_captures(&self.parts.settings.workflow, phase, number);
+        step.captures.extend(captures.iter().map(|capture| Capture {
+            name: capture.name.clone(),
+            format: CaptureFormat::String,
+            stream: Stream::Stdout,
+        }));
         self.count_commits(&tree)?;
         let look = Look { tree, before };
-        let scope = Scope::new(self.vars(round));
+        let scope = Scope::new(self.vars_of(phase, round)?);
+        let deadline = self.deadline(phase);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
-            let task = TopLevel { step, path, attempt };
+            let task = TopLevel { step, path, attempt, captures, deadline };
             let answer = task.run(&workplace, look, scope).await;
             // The loop listens until the answer is in.
             ended.send(answer).ok();
@@ -162,9 +175,7 @@ impl Run {
         let parts = &mut self.parts;
         let state = begin::state_dir(&parts.settings, &parts.id);
         let settings = &mut parts.settings;
-        let workplace = Arc::new(Workplace {
-            identity: Identity { job: parts.id.clone(), item: "workflow".to_owned() },
-            tree,
+        let tools = Tools {
             guard: parts.guard.clone(),
             program: settings.program.clone(),
             base_env: settings.base_env.clone(),
@@ -176,12 +187,47 @@ impl Run {
             log_cap: settings.log_cap,
             grace: settings.grace,
             idle_timeout: settings.idle_timeout,
-            supervisors: parts.supervisors.clone(),
             stop: settings.shutdown.stop().clone(),
             events: parts.inside.0.clone(),
+        };
+        let workplace = Arc::new(Workplace {
+            tools: Arc::new(tools),
+            identity: Identity { job: parts.id.clone(), item: None },
+            tree,
+            supervisors: parts.supervisors.clone(),
+            spent: Mutex::default(),
         });
         parts.workplace = Some(workplace.clone());
         Ok(workplace)
+    }
+
+    /// Returns when a phase has to be over; the time begins with its first step in this run.
+    fn deadline(&mut self, phase: PhaseName) -> Option<Instant> {
+        let limit = begin::time_limit(&self.parts.settings.workflow, phase)?;
+        let end = Instant::now().checked_add(limit);
+        match self.parts.deadline {
+            Some((of, at)) if of == phase => Some(at),
+            Some(_) | None => {
+                self.parts.deadline = end.map(|end| (phase, end));
+                end
+            }
+        }
+    }
+
+    /// Returns the variables that a step of a phase sees.
+    pub(super) fn vars_of(&mut self, phase: PhaseName, round: u32) -> Result<Vars, Error> {
+        let mut vars = self.vars(round);
+        match phase {
+            PhaseName::Reduce | PhaseName::Merge if self.job.map.is_some() => {
+                vars.set("map", self.map_vars()?);
+                Ok(Vars::over(Arc::new(vars)))
+            }
+            PhaseName::Steps
+            | PhaseName::Setup
+            | PhaseName::Map
+            | PhaseName::Reduce
+            | PhaseName::Merge => Ok(vars),
+        }
     }
 
     /// Returns the variables that a step of a round sees.
@@ -246,112 +292,6 @@ impl Run {
         let path = path.to_string_lossy().into_owned();
         self.inputs.push_back(Input::TreeCleaned { path });
         Ok(())
-    }
-}
-
-/// A top-level step that is under way.
-struct TopLevel {
-    step: Step,
-    path: String,
-    attempt: u32,
-}
-
-impl TopLevel {
-    /// Runs the step and says how it ended.
-    async fn run(self, workplace: &Workplace, look: Look, mut scope: Scope) -> Answer {
-        let begun = Instant::now();
-        let task = Task { step: &self.step, path: &self.path, top_level: true, deadline: None };
-        let finished = step::run(workplace, task, &mut scope).await;
-        let duration_ms = millis(begun.elapsed());
-        let fail = |failure, attempt, log| {
-            let step = self.path.clone();
-            let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-            Answer { input, fingerprint: None }
-        };
-        // However the step ended, it may have planted something.
-        if let Err(failure) = workplace.check_settings() {
-            return fail(failure, self.attempt, None);
-        }
-        let input = match finished {
-            Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
-            Finished::Skipped { when } => {
-                let name = step_label(&self.step);
-                Input::StepSkipped { step: self.path, id: self.step.id, name, when }
-            }
-            Finished::Stop { failure, attempt, log } => return fail(failure, attempt, log),
-            Finished::Interrupted => Input::Tick,
-        };
-        Answer { input, fingerprint: None }
-    }
-
-    /// Records what the step left behind, the worktree included.
-    async fn done(self, done: Done, look: Look, mut scope: Scope, duration_ms: u64) -> Answer {
-        let seen = match look.after().await {
-            Ok(seen) => seen,
-            Err(failure) => {
-                let (step, attempt, log) = (self.path, done.attempt, done.log);
-                let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-                return Answer { input, fingerprint: None };
-            }
-        };
-        // The fold keeps this step's own result; what the scope holds is about the steps inside.
-        let id = self.step.id.clone();
-        if let Some(id) = &id {
-            scope.inner.remove(id);
-        }
-        let input = Input::StepDone(Box::new(StepCompleted {
-            step: self.path,
-            id,
-            attempt: done.attempt.max(self.attempt),
-            status: done.status,
-            exit_code: done.exit_code,
-            duration_ms,
-            output: done.output,
-            agent: done.agent,
-            captures: scope.captures,
-            inner: scope.inner,
-            snapshot: seen.snapshot,
-            log: done.log,
-        }));
-        Answer { input, fingerprint: Some(seen.fingerprint) }
-    }
-}
-
-/// What is needed to see what a step did to the worktree.
-struct Look {
-    tree: JobTree,
-    before: Fingerprint,
-}
-
-/// What a step did to the worktree.
-struct Seen {
-    snapshot: Option<Snapshot>,
-    fingerprint: Fingerprint,
-}
-
-impl Look {
-    /// Takes a snapshot of the worktree if anything in it changed.
-    async fn after(self) -> Result<Seen, Failure> {
-        let failed = |why: String| {
-            let message = format!("the worktree cannot be recorded: {why}");
-            Failure::new(FailureKind::WorktreeError, message)
-        };
-        // Nothing else of the job runs now, so that a walk may take its time here; a thread
-        // of its own would cost more than most walks.
-        let fingerprint = self.tree.fingerprint().map_err(|error| failed(error.to_string()))?;
-        if fingerprint.matches(&self.before) {
-            return Ok(Seen { snapshot: None, fingerprint });
-        }
-        match tokio::task::spawn_blocking(move || self.snapshot()).await {
-            Ok(seen) => seen.map_err(|error| failed(error.to_string())),
-            Err(error) => Err(failed(error.to_string())),
-        }
-    }
-
-    fn snapshot(&self) -> Result<Seen, git::Error> {
-        let snapshot = Some(self.tree.snapshot()?);
-        // Taking it may refresh git's own files.
-        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()? })
     }
 }
 

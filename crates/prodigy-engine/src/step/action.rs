@@ -5,6 +5,7 @@ use std::{
     io::Write as _,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
+    sync::PoisonError,
     time::Duration,
 };
 
@@ -95,6 +96,26 @@ pub(super) async fn shell(
     }
 }
 
+/// Runs a script and returns all that it prints.
+pub async fn printed(
+    workplace: &Workplace,
+    script: &Script,
+    vars: &Vars,
+    path: &str,
+) -> Result<Vec<u8>, Failure> {
+    let step = Step::shell(script.clone());
+    let bound = bind(script, vars)?;
+    let which = Try { path, attempt: 1, within: None };
+    let output = shell(workplace, &step, vars, which, "sh", &bound).await;
+    let output = output.map_err(|failed| failed.failure)?;
+    let file = tempfile::NamedTempFile::new_in(workplace.temporary());
+    let copied = file.and_then(|file| {
+        output.copy_to(workplace, file.path())?;
+        fs::read(file.path())
+    });
+    copied.map_err(|error| file_failure(&error, &format!("what it printed is lost: {error}")))
+}
+
 /// Gives a prompt to an agent.
 async fn ask(
     workplace: &Workplace,
@@ -104,16 +125,17 @@ async fn ask(
     name: &str,
     prompt: &str,
 ) -> Result<Output, Box<Failed>> {
-    let Some(agent) = workplace.agents.get(name) else {
+    let Some(agent) = workplace.tools.agents.get(name) else {
         let message = format!("no agent named `{name}` is configured");
         return Err(Failed::bare(Failure::new(FailureKind::SpawnFailed, message)));
     };
     let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
     let request = AgentRequest {
         prompt,
-        program: &workplace.program,
+        program: &workplace.tools.program,
         step: which.path,
-        attempt: which.attempt,
+        // An item that is tried again begins its steps anew, and this is not their first try.
+        attempt: which.attempt + workplace.attempt().saturating_sub(1),
     };
     let asked = agent.launch(&request);
     launch.argv = asked.argv;
@@ -128,6 +150,7 @@ async fn ask(
     // JSON has no other numbers, so no other could be read back.
     if let Some(cost_usd) = report.cost_usd.filter(|cost| cost.is_finite()) {
         let (step, agent) = (which.path.to_owned(), name.to_owned());
+        *workplace.spent.lock().unwrap_or_else(PoisonError::into_inner) += cost_usd;
         workplace.tell(Event::AgentUsage { step, agent, cost_usd });
     }
     // A limit or a stop explains more than what the agent managed to say before it.
@@ -162,11 +185,11 @@ fn prepare(
         cwd,
         stdin: Vec::new(),
         log: None,
-        log_cap: workplace.log_cap,
+        log_cap: workplace.tools.log_cap,
         timeout,
-        idle_timeout: step.idle_timeout.or(workplace.idle_timeout),
-        grace: workplace.grace,
-        secrets: workplace.secrets.iter().map(|(_, value)| value.clone()).collect(),
+        idle_timeout: step.idle_timeout.or(workplace.tools.idle_timeout),
+        grace: workplace.tools.grace,
+        secrets: workplace.tools.secrets.iter().map(|(_, value)| value.clone()).collect(),
     })
 }
 

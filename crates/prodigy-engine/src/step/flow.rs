@@ -97,7 +97,7 @@ async fn tries(
         tell_failed(workplace, task.path, *attempt, failure, then, begun.elapsed(), log);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = workplace.stop.requested() => {
+            () = workplace.tools.stop.requested() => {
                 return Err(Failed::bare(stopped()));
             }
         }
@@ -114,7 +114,7 @@ pub(super) async fn once(
     attempt: u32,
 ) -> Result<Output, Box<Failed>> {
     let Task { step, path, deadline, .. } = task;
-    if workplace.stop.is_requested() {
+    if workplace.tools.stop.is_requested() {
         return Err(Failed::bare(stopped()));
     }
     let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
@@ -206,7 +206,7 @@ async fn settle(
         }
         Err(failed) => failed,
     };
-    if failed.failure.kind == FailureKind::Cancelled && workplace.stop.is_requested() {
+    if failed.failure.kind == FailureKind::Cancelled && workplace.tools.stop.is_requested() {
         return Finished::Interrupted;
     }
     let last = handler::Last { failed: *failed, attempt, begun };
@@ -275,12 +275,12 @@ pub(super) async fn sequence(
 }
 
 /// Returns the failure of a step that was not let finish.
-pub(super) fn stopped() -> Failure {
+pub fn stopped() -> Failure {
     Failure::new(FailureKind::Cancelled, "the run was stopped")
 }
 
 /// Returns a number from 0 to 1 that nobody can foresee.
-fn random() -> f64 {
+pub fn random() -> f64 {
     // Without random numbers the wait is the whole one.
     getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
 }

@@ -22,8 +22,9 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
-pub use flow::{Task, millis, run};
-pub use workplace::{Identity, Supervisors, Workplace, visible};
+pub use action::printed;
+pub use flow::{Task, millis, random, run, stopped};
+pub use workplace::{Identity, ItemIdentity, Supervisors, Tools, Workplace, inside, visible};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]

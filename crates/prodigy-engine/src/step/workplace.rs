@@ -1,4 +1,4 @@
-//! What all steps of a job share.
+//! Where steps work and what they share.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,9 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::Event,
+    event::{Event, Fact},
     failure::{Failure, FailureKind},
-    ids::JobId,
+    ids::{AgentId, ItemId, JobId, OWN_STEPS},
     vars::Vars,
     workflow::EnvVar,
 };
@@ -31,16 +31,44 @@ use crate::{
 pub struct Identity {
     /// The job.
     pub job: JobId,
-    /// The item, or `workflow` for the steps of a sequential workflow.
-    pub item: String,
+    /// The attempt of an item, if it is for one.
+    pub item: Option<ItemIdentity>,
+}
+
+/// The attempt of an item that a step is part of.
+#[derive(Clone, Debug)]
+pub struct ItemIdentity {
+    /// The item.
+    pub id: ItemId,
+    /// Who makes the attempt.
+    pub agent: AgentId,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+}
+
+impl Identity {
+    /// Returns the item's name, or the one that stands for the job's own steps.
+    pub fn item_name(&self) -> &str {
+        self.item.as_ref().map_or(OWN_STEPS, |item| item.id.as_str())
+    }
 }
 
 /// Everything a step needs besides its variables.
 pub struct Workplace {
+    /// What all steps of the job share.
+    pub tools: Arc<Tools>,
     /// Who the steps work for.
     pub identity: Identity,
     /// The worktree.
     pub tree: JobTree,
+    /// The supervisors.
+    pub supervisors: Supervisors,
+    /// What agents said they cost.
+    pub spent: Mutex<f64>,
+}
+
+/// What all steps of a job share.
+pub struct Tools {
     /// The repository's settings as they were when the job began.
     pub guard: Guard,
     /// This program, for supervisors and the simulated agent.
@@ -63,12 +91,10 @@ pub struct Workplace {
     pub grace: Duration,
     /// The longest a step may print nothing, unless it says otherwise.
     pub idle_timeout: Option<Duration>,
-    /// The supervisors.
-    pub supervisors: Supervisors,
     /// Ends everything.
     pub stop: Stop,
     /// Where the job hears what happens inside steps.
-    pub events: tokio::sync::mpsc::UnboundedSender<Event>,
+    pub events: tokio::sync::mpsc::UnboundedSender<Fact>,
 }
 
 /// Supervisors that wait for the next step, each with the number of its log files.
@@ -114,11 +140,29 @@ impl Supervisors {
     }
 }
 
+impl Tools {
+    /// Tells the job what happened.
+    pub fn tell(&self, fact: Fact) {
+        // The job stops listening only when it is over; then nobody needs to know.
+        self.events.send(fact).ok();
+    }
+}
+
 impl Workplace {
     /// Tells the job what happened inside a step.
-    pub(super) fn tell(&self, event: Event) {
-        // The job stops listening only when it is over; then nobody needs to know.
-        self.events.send(event).ok();
+    pub fn tell(&self, event: Event) {
+        let item = self.identity.item.as_ref();
+        let fact = Fact {
+            agent_id: item.map(|item| item.agent),
+            item_id: item.map(|item| item.id.clone()),
+            event,
+        };
+        self.tools.tell(fact);
+    }
+
+    /// Returns what agents said they cost so far.
+    pub fn spent(&self) -> f64 {
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes back what a step planted in git's settings: to be called before git is used
@@ -128,7 +172,7 @@ impl Workplace {
             let message = format!("git's settings cannot be checked: {why}");
             Failure::new(FailureKind::WorktreeError, message)
         };
-        let found = self.guard.check().map_err(|error| failed(error.to_string()))?;
+        let found = self.tools.guard.check().map_err(|error| failed(error.to_string()))?;
         if !found.is_empty() {
             let changes = found.iter().map(ToString::to_string).collect();
             self.tell(Event::GitTampering { changes });
@@ -144,14 +188,14 @@ impl Workplace {
         attempt: u32,
         vars: &Vars,
     ) -> Result<Vec<(OsString, OsString)>, Failure> {
-        let mut env = self.base_env.clone();
+        let mut env = self.tools.base_env.clone();
         // What the workflow sets may build on what was there before, and is built once.
         let mut outer = Vars::default();
-        if !self.env.is_empty() {
+        if !self.tools.env.is_empty() {
             outer = vars.clone();
-            outer.set("env", visible(&self.base_env));
+            outer.set("env", visible(&self.tools.base_env));
         }
-        let workflow_env = self.env.iter().map(|var| (var, &outer));
+        let workflow_env = self.tools.env.iter().map(|var| (var, &outer));
         for (var, vars) in workflow_env.chain(step_env.iter().map(|var| (var, vars))) {
             let value = var.value.render(vars).map_err(|error| {
                 let message = format!("environment variable `{}`: {error}", var.name);
@@ -163,10 +207,12 @@ impl Workplace {
             }
             set(&mut env, &var.name, value);
         }
-        for (name, value) in &self.secrets {
+        for (name, value) in &self.tools.secrets {
             set(&mut env, name, value);
         }
-        let Identity { job, item } = &self.identity;
+        let (job, item) = (&self.identity.job, self.identity.item_name());
+        // Whoever works for an item wants to know about the item's attempts.
+        let attempt = self.identity.item.as_ref().map_or(attempt, |item| item.attempt);
         set(&mut env, "PRODIGY_JOB_ID", job.as_str());
         set(&mut env, "PRODIGY_ITEM_ID", item);
         set(&mut env, "PRODIGY_ATTEMPT", attempt.to_string());
@@ -174,7 +220,7 @@ impl Workplace {
         set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
         set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
         set(&mut env, "PRODIGY_AUTOMATION", "true");
-        set(&mut env, process::JOB_MARKER, &self.state);
+        set(&mut env, process::JOB_MARKER, &self.tools.state);
         Ok(env)
     }
 
@@ -183,9 +229,13 @@ impl Workplace {
         self.temporary().join(format!("result-{}.json", prodigy_core::ids::safe_name(step)))
     }
 
-    /// Returns the directory for temporary files.
-    pub(super) fn temporary(&self) -> PathBuf {
-        self.state.join("tmp")
+    /// Returns the directory for temporary files; agents do not share one.
+    pub fn temporary(&self) -> PathBuf {
+        let directory = self.tools.state.join("tmp");
+        match &self.identity.item {
+            Some(item) => directory.join(item.agent.to_string()),
+            None => directory,
+        }
     }
 
     /// Runs a program under a supervisor.
@@ -193,12 +243,15 @@ impl Workplace {
         let lost = |error: process::Error| Failure::new(FailureKind::WorkerLost, error.to_string());
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
-            Err(slot) => (slot, Supervisor::start(&self.program, &self.state).await.map_err(lost)?),
+            Err(slot) => (
+                slot,
+                Supervisor::start(&self.tools.program, &self.tools.state).await.map_err(lost)?,
+            ),
         };
         launch.log = Some(self.log_files(slot));
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
-        let ended = supervisor.run(&launch, &self.stop).await.map_err(lost)?;
+        let ended = supervisor.run(&launch, &self.tools.stop).await.map_err(lost)?;
         self.supervisors.give(slot, supervisor);
         if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {
             self.unlock(began).await?;
@@ -218,9 +271,15 @@ impl Workplace {
         }
     }
 
+    /// Returns which attempt of its item this is; the job's own steps have one.
+    pub(super) fn attempt(&self) -> u32 {
+        self.identity.item.as_ref().map_or(1, |item| item.attempt)
+    }
+
     /// Returns the log files of a slot.
     fn log_files(&self, slot: u32) -> (PathBuf, PathBuf) {
-        self.layout.log_files(&self.identity.job, &self.identity.item, slot)
+        let item = self.identity.item.as_ref().map(|item| &item.id);
+        self.tools.layout.log_files(&self.identity.job, item, self.attempt(), slot)
     }
 
     /// Returns the log file that holds a slot's standard output or standard error.
@@ -240,7 +299,7 @@ impl Workplace {
 /// Resolves a path that has to stay inside a directory, symbolic links included.
 ///
 /// The path itself need not exist; the part of it that does is resolved.
-pub(super) fn inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
+pub fn inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
     use std::path::Component;
     let shown = relative.display();
     if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {

@@ -3,19 +3,18 @@
 use prodigy_core::ids::JobId;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Error, Layout, files};
+use super::{Error, Layout, files, replacement::Replacement};
 
 /// The longest a checkpoint may be.
-const MAX: u64 = 256 * 1024 * 1024;
+const MAX: u64 = 512 * 1024 * 1024;
 
 /// Replaces the checkpoint of a job.
 pub fn save_checkpoint(layout: &Layout, job: &JobId, value: &impl Serialize) -> Result<(), Error> {
-    let path = layout.checkpoint(job);
-    let mut bytes = serde_json::to_vec_pretty(value)
-        .map_err(|error| Error::Encode { path: path.clone(), reason: error.to_string() })?;
-    bytes.push(b'\n');
     files::create_dir(&layout.state_dir(job))?;
-    files::write_atomic(&path, &bytes)
+    let mut file = Replacement::begin(&layout.checkpoint(job))?;
+    file.add_pretty(value)?;
+    file.add(b"\n")?;
+    file.commit().map(drop)
 }
 
 /// Reads the checkpoint of a job; `None` if it has none.
@@ -39,10 +38,24 @@ pub fn load_checkpoint<T: DeserializeOwned>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::store::fixture::Home;
+    use crate::store::fixture::{self, Home};
+
+    #[test]
+    fn a_checkpoint_that_cannot_be_written_leaves_the_old_one() {
+        let home = Home::new();
+        save_checkpoint(&home.layout, &home.job, &1).unwrap();
+        let unwritable = [BTreeMap::from([(vec![1], 2)])];
+        let error = save_checkpoint(&home.layout, &home.job, &unwritable).unwrap_err();
+        insta::assert_snapshot!(home.show(error), @"cannot write `$HOME/state/repo/mapreduce/jobs/job-1/checkpoint.json` as JSON: key must be a string");
+        assert_eq!(load_checkpoint(&home.layout, &home.job).unwrap(), Some(1));
+        let files = fixture::files_in(&home.layout.state_dir(&home.job));
+        assert_eq!(files, [("checkpoint.json".to_owned(), b"1\n".to_vec())]);
+    }
 
     #[test]
     fn a_checkpoint_comes_back_and_a_damaged_one_is_named() {

@@ -86,6 +86,19 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A state file is not the one that was written.
+    #[error(
+        "`{}` is not what was written: its SHA-256 is {found} and should be {wanted}",
+        path.display()
+    )]
+    Altered {
+        /// The file.
+        path: PathBuf,
+        /// The SHA-256 that was recorded.
+        wanted: String,
+        /// The SHA-256 of the file.
+        found: String,
+    },
     /// A newer prodigy wrote something that this one cannot read.
     #[error("`{}` line {line} was written by a newer prodigy: {reason}", path.display())]
     Future {

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     os::unix::fs::{
         DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
     },
@@ -19,7 +19,7 @@ use std::{
 
 use rustix::fs::{Access, OFlags};
 
-use super::Error;
+use super::{Error, replacement::Replacement};
 
 /// Permissions of directories.
 const DIRECTORY: u32 = 0o700;
@@ -86,22 +86,29 @@ pub fn create_dir(path: &Path) -> Result<(), Error> {
 
 /// Replaces a file's content in one step: readers and crashes see the old or the new one.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let (temporary, mut file) = create_temporary(path)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(|error| Error::io("write", path, error))
-        .and_then(|()| rename(&temporary, path));
-    if written.is_err() {
-        // The first error is the one to report; a leftover harms nobody.
-        fs::remove_file(&temporary).ok();
-    }
-    written?;
-    sync_dir(parent(path))
+    let mut new = Replacement::begin(path)?;
+    new.add(bytes)?;
+    new.commit().map(drop)
+}
+
+/// Replaces a file that can be made again from the journal, in one step.
+///
+/// Nothing waits for the disk, and directories that are missing are made.
+pub fn write_projection(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let begun = match Replacement::begin(path) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            create_dir(parent(path))?;
+            Replacement::begin(path)
+        }
+        begun => begun,
+    };
+    let mut new = begun?;
+    new.add(bytes)?;
+    new.publish().map(drop)
 }
 
 /// Creates a file beside `path` that nobody else has open.
-fn create_temporary(path: &Path) -> Result<(PathBuf, File), Error> {
+pub(super) fn create_temporary(path: &Path) -> Result<(PathBuf, File), Error> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -326,6 +333,22 @@ mod tests {
         write_atomic(&path, b"short").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"short");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_projection_is_replaced_as_a_whole_and_makes_its_directories() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("dlq/items/item-001.json");
+        write_projection(&path, b"a long first content").unwrap();
+        write_projection(&path, b"short").unwrap();
+        let seen = modes(directory.path());
+        let wanted = [("dlq", 0o700), ("dlq/items", 0o700), ("dlq/items/item-001.json", 0o600)];
+        let wanted = wanted.map(|(name, mode)| (directory.path().join(name), mode));
+        assert_eq!(seen.into_iter().skip(1).collect::<Vec<_>>(), wanted);
+        assert_eq!(fs::read(&path).unwrap(), b"short");
+        std::os::unix::fs::symlink("/nowhere", directory.path().join("link")).unwrap();
+        let error = write_projection(&directory.path().join("link/file"), b"").unwrap_err();
+        assert!(matches!(error, Error::NotDirectory { .. }), "{error:?}");
     }
 
     #[test]

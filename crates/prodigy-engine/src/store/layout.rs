@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_core::ids::{JobId, RepoName, safe_name};
+use prodigy_core::ids::{ItemId, JobId, OWN_STEPS, RepoName};
 
 use super::{Error, segment};
 
@@ -47,19 +47,26 @@ impl Layout {
         self.below("state").join("mapreduce").join("jobs").join(job.as_str())
     }
 
-    /// Returns where the output of an item of a job is; any text can name an item.
-    pub fn logs_dir(&self, job: &JobId, item: &str) -> PathBuf {
-        self.below("logs").join(job.as_str()).join(safe_name(item))
+    /// Returns where the output of an item of a job is, or that of the job's own steps.
+    pub fn logs_dir(&self, job: &JobId, item: Option<&ItemId>) -> PathBuf {
+        self.below("logs").join(job.as_str()).join(item.map_or(OWN_STEPS, ItemId::as_str))
     }
 
-    /// Returns the files that hold what an item's steps printed: standard output, standard error.
+    /// Returns the files that hold what the steps of one attempt of an item printed: standard
+    /// output, standard error.
     ///
     /// Steps that run side by side write to files of their own, one pair for each slot.
-    pub fn log_files(&self, job: &JobId, item: &str, slot: u32) -> (PathBuf, PathBuf) {
+    pub fn log_files(
+        &self,
+        job: &JobId,
+        item: Option<&ItemId>,
+        attempt: u32,
+        slot: u32,
+    ) -> (PathBuf, PathBuf) {
         let directory = self.logs_dir(job, item);
         let name = match slot {
-            0 => "attempt-1".to_owned(),
-            slot => format!("attempt-1.slot-{}", u64::from(slot) + 1),
+            0 => format!("attempt-{attempt}"),
+            slot => format!("attempt-{attempt}.slot-{}", u64::from(slot) + 1),
         };
         (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")))
     }
@@ -72,6 +79,27 @@ impl Layout {
     /// Returns a job's checkpoint.
     pub fn checkpoint(&self, job: &JobId) -> PathBuf {
         self.state_dir(job).join("checkpoint.json")
+    }
+
+    /// Returns where a job's items are, as they were chosen.
+    pub fn items_file(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("items.jsonl")
+    }
+
+    /// Returns where the results of a job's items are, for its reduce phase.
+    pub fn results_file(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("map-results.json")
+    }
+
+    /// Returns where the items of a job are that were given up.
+    pub fn dlq_items_dir(&self, job: &JobId) -> PathBuf {
+        let directory = self.below("dlq").join(job.as_str());
+        directory.join("mapreduce").join("dlq").join(job.as_str()).join("items")
+    }
+
+    /// Returns the file of one item that was given up.
+    pub fn dlq_item(&self, job: &JobId, item: &ItemId) -> PathBuf {
+        self.dlq_items_dir(job).join(format!("{item}.json"))
     }
 
     /// Returns a job's lock.
@@ -135,24 +163,36 @@ mod tests {
         let paths = [
             layout.events_dir(&job),
             layout.state_dir(&job),
-            layout.logs_dir(&job, "workflow"),
-            layout.logs_dir(&job, "../../etc"),
-            layout.log_files(&job, "workflow", 0).0,
-            layout.log_files(&job, "workflow", 1).1,
+            layout.logs_dir(&job, None),
+            layout.logs_dir(&job, Some(&ItemId::of_key("../../etc"))),
+            layout.logs_dir(&job, Some(&ItemId::of_key("workflow"))),
+            layout.log_files(&job, None, 1, 0).0,
+            layout.log_files(&job, Some(&ItemId::at(1, 1)), 2, 1).1,
             layout.worktrees_dir(&job),
             layout.checkpoint(&job),
             layout.lock(&job),
+            layout.items_file(&job),
+            layout.results_file(&job),
+            layout.dlq_items_dir(&job),
+            layout.dlq_item(&job, &ItemId::at(1, 1)),
+            layout.dlq_item(&job, &ItemId::of_key("../../etc")),
         ];
         insta::assert_snapshot!(paths.map(|p| p.display().to_string()).join("\n"), @"
         /h/events/repo/job-1
         /h/state/repo/mapreduce/jobs/job-1
         /h/logs/repo/job-1/workflow
         /h/logs/repo/job-1/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4
+        /h/logs/repo/job-1/workflow.da7f739f627198465eeab537a6f7a435
         /h/logs/repo/job-1/workflow/attempt-1.out
-        /h/logs/repo/job-1/workflow/attempt-1.slot-2.err
+        /h/logs/repo/job-1/item-001/attempt-2.slot-2.err
         /h/worktrees/repo/job-1
         /h/state/repo/mapreduce/jobs/job-1/checkpoint.json
         /h/state/repo/mapreduce/jobs/job-1/lock
+        /h/state/repo/mapreduce/jobs/job-1/items.jsonl
+        /h/state/repo/mapreduce/jobs/job-1/map-results.json
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/items
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-001.json
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4.json
         ");
     }
 

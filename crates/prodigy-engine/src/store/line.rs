@@ -1,6 +1,8 @@
 //! One line of the journal: a record as JSON with a checksum as its last field.
 
-use prodigy_core::event::{FORMAT, Record};
+use std::{array, borrow::Cow, str};
+
+use prodigy_core::event::{Event, FORMAT, Record};
 
 /// The longest a line may be.
 ///
@@ -33,7 +35,7 @@ pub(super) fn encode(record: &Record, buffer: &mut Vec<u8>) -> Result<(), String
     buffer.pop();
     let crc = crc32fast::hash(buffer.get(start..).unwrap_or_default());
     buffer.extend_from_slice(SEAL);
-    buffer.extend_from_slice(format!("{crc:08x}").as_bytes());
+    buffer.extend_from_slice(&digits(crc));
     buffer.extend_from_slice(b"\"}\n");
     Ok(())
 }
@@ -43,8 +45,20 @@ fn is_sealed(line: &[u8]) -> bool {
     let Some((body, seal)) = line.len().checked_sub(SEAL_LENGTH).map(|at| line.split_at(at)) else {
         return false;
     };
-    let digits = seal.strip_prefix(SEAL).and_then(|rest| rest.strip_suffix(b"\"}"));
-    digits.is_some_and(|digits| digits == format!("{:08x}", crc32fast::hash(body)).as_bytes())
+    let written = seal.strip_prefix(SEAL).and_then(|rest| rest.strip_suffix(b"\"}"));
+    written.is_some_and(|written| written == digits(crc32fast::hash(body)))
+}
+
+/// Returns a checksum as it is written: eight small hexadecimal digits.
+fn digits(crc: u32) -> [u8; 8] {
+    let mut rest = crc;
+    array::from_fn(|_| {
+        rest = rest.rotate_left(4);
+        match u8::try_from(rest & 0xf).unwrap_or_default() {
+            digit @ 0..=9 => b'0' + digit,
+            digit => b'a' + digit - 10,
+        }
+    })
 }
 
 /// Reads a line without its newline.
@@ -58,6 +72,48 @@ pub(super) fn decode(line: &[u8]) -> Result<Record, Flaw> {
         // The checksum says that somebody wrote exactly this, so it is not damage.
         Err(error) => Err(Flaw::Future(error.to_string())),
     }
+}
+
+/// Checks a line without its newline and returns the record's number and job, no more.
+pub(super) fn glance(line: &[u8]) -> Result<(u64, Cow<'_, str>), Flaw> {
+    if !is_sealed(line) {
+        return Err(Flaw::Damaged("the checksum does not match".to_owned()));
+    }
+    match head(line) {
+        Some((seq, job)) => Ok((seq, Cow::Borrowed(job))),
+        // It is written in another way than ours, or there is something wrong with it.
+        None => decode(line).map(|record| (record.seq, Cow::Owned(record.job_id.into()))),
+    }
+}
+
+/// Reads the fields before the event, if they and the kind of the event are all as we write them.
+fn head(line: &[u8]) -> Option<(u64, &str)> {
+    let (format, rest) = until(line.strip_prefix(START)?, b',')?;
+    let (seq, rest) = until(rest.strip_prefix(b"\"seq\":")?, b',')?;
+    let (_, rest) = text(rest.strip_prefix(b"\"timestamp\":")?)?;
+    let (job, mut rest) = text(rest.strip_prefix(b",\"job_id\":")?)?;
+    for name in [&b",\"agent_id\":"[..], b",\"item_id\":"] {
+        if let Some(value) = rest.strip_prefix(name) {
+            (_, rest) = text(value)?;
+        }
+    }
+    let (kind, _) = text(rest.strip_prefix(b",\"event_type\":")?)?;
+    let known = Event::TYPES.iter().any(|name| name.as_bytes() == kind);
+    let ours = str::from_utf8(format).ok()?.parse() == Ok(FORMAT);
+    let seq = str::from_utf8(seq).ok()?.parse().ok()?;
+    (known && ours).then_some((seq, str::from_utf8(job).ok()?))
+}
+
+/// Takes a text in which nothing is escaped, and returns it and what follows.
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (text, rest) = until(bytes.strip_prefix(b"\"")?, b'"')?;
+    (!text.contains(&b'\\')).then_some((text, rest))
+}
+
+/// Returns what stands before a byte, and what behind it.
+fn until(bytes: &[u8], end: u8) -> Option<(&[u8], &[u8])> {
+    let at = bytes.iter().position(|byte| *byte == end)?;
+    Some((bytes.get(..at)?, bytes.get(at + 1..)?))
 }
 
 /// Returns whether whole records stand anywhere in `bytes`.
@@ -96,7 +152,15 @@ mod tests {
 
     fn record() -> Record {
         let job_id = "job-1".parse().unwrap();
-        Record { format: FORMAT, seq: 7, timestamp: at(0), job_id, event: event("say \"hi\"\n") }
+        Record {
+            format: FORMAT,
+            seq: 7,
+            timestamp: at(0),
+            job_id,
+            agent_id: None,
+            item_id: None,
+            event: event("say \"hi\"\n"),
+        }
     }
 
     /// Seals any JSON object, as a prodigy of another time would.
@@ -120,8 +184,61 @@ mod tests {
                 let mut changed = line.clone();
                 changed[at] ^= 1 << bit;
                 let Err(Flaw::Damaged(_)) = decode(&changed) else { panic!("byte {at} bit {bit}") };
+                assert_eq!(glance(&changed).unwrap_err(), decode(&changed).unwrap_err());
             }
             let Err(Flaw::Damaged(_)) = decode(&line[..at]) else { panic!("cut at {at}") };
+        }
+    }
+
+    #[test]
+    fn a_glance_sees_what_reading_sees() {
+        let golden = include_str!("../../tests/golden/v1/every-event.jsonl");
+        let items = include_str!("../../tests/golden/v1/items.jsonl");
+        let mut seen = 0;
+        for line in golden.lines().chain(items.lines()).map(str::as_bytes) {
+            let record = decode(line).unwrap();
+            assert_eq!(head(line), Some((record.seq, record.job_id.as_str())));
+            assert_eq!(glance(line), Ok((record.seq, record.job_id.as_str().into())));
+            seen += 1;
+        }
+        assert!(seen >= Event::TYPES.len(), "{seen}");
+    }
+
+    #[test]
+    fn a_glance_at_a_strange_line_says_what_reading_says() {
+        let ours = serde_json::to_value(record()).unwrap();
+        let with = |name: &str, value: serde_json::Value| {
+            let mut changed = ours.clone();
+            changed[name] = value;
+            changed
+        };
+        let whole = |value: &serde_json::Value| sealed(value).into_bytes();
+        let mut first = json!({"a_new_field": {"seq": 9}});
+        first.as_object_mut().unwrap().extend(ours.as_object().unwrap().clone());
+        let no_job: serde_json::Value = ours
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| *name != "job_id")
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        for line in [
+            whole(&with("format", json!(2))),
+            whole(&with("format", json!("1"))),
+            whole(&with("event_type", json!("moon_landed"))),
+            whole(&with("event_type", json!(7))),
+            whole(&with("seq", json!(-1))),
+            whole(&with("seq", json!(1.5))),
+            whole(&with("job_id", json!("job\"\\2"))),
+            whole(&first),
+            whole(&no_job),
+            sealed(&json!({})).into_bytes(),
+            b"{\"format\":1}".to_vec(),
+            b"".to_vec(),
+        ] {
+            let read = decode(&line).map(|record| (record.seq, record.job_id.as_str().to_owned()));
+            let seen = glance(&line).map(|(seq, job)| (seq, job.into_owned()));
+            assert_eq!(seen, read, "{}", String::from_utf8_lossy(&line));
         }
     }
 

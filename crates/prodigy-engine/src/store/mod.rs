@@ -16,16 +16,24 @@ mod line;
 mod lock;
 mod reader;
 mod repair;
+mod replacement;
+mod results;
 mod segment;
+mod spool;
 mod syncer;
 
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use error::Error;
 pub(crate) use files::plainly;
-pub use files::{create_dir, open_to_read, prepare_home, read_bounded, write_atomic};
+pub use files::{
+    create_dir, open_to_read, prepare_home, read_bounded, write_atomic, write_projection,
+};
 pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::Layout;
 pub use lock::JobLock;
 pub use reader::{Reader, follow};
 pub use repair::{Damage, Health, Repaired, inspect, repair};
+pub use results::ResultsFile;
+pub use spool::{Spool, SpooledItem};
+pub use syncer::SyncTicket;

@@ -62,7 +62,7 @@ pub fn inspect(layout: &Layout, job: &JobId) -> Result<Health, Error> {
     let mut reader = Reader::open(layout, job)?;
     let (spot, torn) = loop {
         match reader.step() {
-            Ok(Found::Record(_)) => {}
+            Ok(Found::Record(_) | Found::Passed) => {}
             Ok(Found::End) => return Ok(Health { records: reader.last_seq(), damage: None }),
             Ok(Found::Torn(spot)) => break (spot, true),
             Err(Error::Damaged { reason, .. }) => {

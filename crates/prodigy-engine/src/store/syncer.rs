@@ -6,12 +6,14 @@
 
 use std::{
     fs::File,
-    mem,
+    io, mem,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
+
+use tokio::sync::watch;
 
 use super::Error;
 
@@ -32,6 +34,17 @@ struct Shared {
     work: Condvar,
     /// Something was synced or failed.
     done: Condvar,
+    /// The same, for those who must not block.
+    progress: watch::Sender<Progress>,
+}
+
+/// How far the syncing is.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    /// How many writes are durable.
+    synced: u64,
+    /// Why there will be no more.
+    error: Option<Error>,
 }
 
 #[derive(Debug, Default)]
@@ -68,11 +81,9 @@ impl Syncer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Names the file that is written from now on; everything before it must be synced.
+    /// Names the file that is written from now on; everything written before must be durable.
     pub(super) fn switch_to(&self, file: &Arc<File>, path: &Path) {
-        let mut state = self.shared.lock();
-        state.file = Some((Arc::clone(file), path.to_owned()));
-        state.synced = state.written;
+        self.shared.lock().file = Some((Arc::clone(file), path.to_owned()));
     }
 
     /// Returns the error that ended the syncing, if one did.
@@ -106,6 +117,18 @@ impl Syncer {
             self.shared.work.notify_one();
             state = self.shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Asks for everything written so far to be made durable, without waiting for it.
+    pub(super) fn ticket(&self) -> SyncTicket {
+        let progress = self.shared.progress.subscribe();
+        let mut state = self.shared.lock();
+        let target = state.written;
+        if state.synced < target {
+            state.urgent = true;
+            self.shared.work.notify_one();
+        }
+        SyncTicket(Ticket::Waiting { target, progress })
     }
 
     /// Returns how many times the file was synced.
@@ -159,6 +182,46 @@ impl Shared {
                 Err(error) => state.error = Some(Error::io("sync", path, error)),
             }
             self.done.notify_all();
+            let progress = Progress { synced: state.synced, error: state.error.clone() };
+            self.progress.send_replace(progress);
+        }
+    }
+}
+
+/// A claim on the durability of everything that was appended before it was given out.
+///
+/// It can be waited for while the journal is written on.
+#[derive(Debug)]
+#[must_use = "what is not waited for may be lost"]
+pub struct SyncTicket(Ticket);
+
+#[derive(Debug)]
+enum Ticket {
+    /// The answer is known.
+    Known(Result<(), Error>),
+    /// So many writes have to become durable.
+    Waiting { target: u64, progress: watch::Receiver<Progress> },
+}
+
+impl SyncTicket {
+    /// Returns a ticket whose answer is known.
+    pub(super) fn known(answer: Result<(), Error>) -> Self {
+        Self(Ticket::Known(answer))
+    }
+
+    /// Waits until it is durable, without blocking the thread.
+    pub async fn wait(self) -> Result<(), Error> {
+        let (target, mut progress) = match self.0 {
+            Ticket::Known(answer) => return answer,
+            Ticket::Waiting { target, progress } => (target, progress),
+        };
+        let over = progress.wait_for(|now| now.synced >= target || now.error.is_some()).await;
+        match over {
+            // What was synced before the failure is safe.
+            Ok(now) if now.synced >= target => Ok(()),
+            Ok(now) => now.error.clone().map_or(Ok(()), Err),
+            // A journal is not closed before everything is synced, unless its thread died.
+            Err(_) => Err(Error::io("sync", "the journal", io::ErrorKind::BrokenPipe)),
         }
     }
 }

@@ -362,3 +362,35 @@ fn permissions_of_hooks_are_watched() {
     assert_snapshot!(shown(&world, &guard.check().unwrap()), @"$ROOT/repo/.git/hooks/pre-push: its permissions were changed");
     assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o111, 0);
 }
+
+#[test]
+fn a_repository_inside_the_worktree_runs_nothing() {
+    let world = world();
+    let (_, tree) = job_tree(&world);
+    let (proof, program) = (world.root().join("proof"), world.root().join("evil"));
+    plant(&program, &proof);
+    let inner = tree.path().join("inner");
+    agent(&world, tree.path(), &["init", "--quiet", "inner"]);
+    let head = commit(&world, &inner, "file", "1");
+    agent(&world, tree.path(), &["add", "inner"]);
+    write(&inner, ".git/info/attributes", "* filter=evil\n");
+    agent(&world, &inner, &["config", "filter.evil.clean", program.to_str().unwrap()]);
+    let touch = || {
+        // Of the same size, so that git has to look into it.
+        write(&inner, "file", "2");
+        fs::remove_file(&proof).ok();
+    };
+    touch();
+    assert_eq!(tree.has_uncommitted().unwrap(), ["inner"]);
+    let snapshot = tree.snapshot().unwrap();
+    tree.commit_all("work").unwrap().unwrap();
+    touch();
+    tree.commit_all("again").unwrap();
+    tree.restore(&snapshot).unwrap();
+    assert!(!proof.exists(), "the agent's program ran");
+    let recorded = agent(&world, tree.path(), &["rev-parse", &format!("{}:inner", snapshot.files)]);
+    assert_eq!(recorded, head);
+    touch();
+    agent(&world, tree.path(), &["status"]);
+    assert!(proof.exists(), "this test proves nothing");
+}

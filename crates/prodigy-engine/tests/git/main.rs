@@ -5,7 +5,10 @@
 mod guard;
 mod kinds;
 mod merge;
+mod merger;
+mod planted;
 mod repo;
+mod slot;
 mod snapshot;
 mod stale;
 mod worktree;

@@ -1,0 +1,104 @@
+//! The branches of a job's items, and what is not in any commit.
+
+use std::path::Path;
+
+use super::{Error, JobTree, Repo, command::shown, lock::RepoLock};
+
+impl Repo {
+    /// Deletes the branches that begin with `prefix`, except `target`, those in `kept` that
+    /// hold commits which `target` has not, and those that a worktree is on: it would stand
+    /// on nothing.
+    pub fn delete_item_branches(
+        &self,
+        prefix: &str,
+        target: &str,
+        kept: &[String],
+    ) -> Result<(), Error> {
+        let _lock = RepoLock::take(self.common_dir())?;
+        let all = format!("refs/heads/{prefix}");
+        let format = "--format=%(refname) %(objectname)";
+        let list = self.call(&["for-each-ref", format, &all]).text()?;
+        let trees = self.worktrees()?;
+        let is_out = |branch: &str| trees.iter().any(|tree| tree.branch.as_deref() == Some(branch));
+        let mut commands = String::new();
+        for (name, commit) in list.lines().filter_map(|line| line.split_once(' ')) {
+            let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
+            let is_kept = kept.iter().any(|kept| kept == branch);
+            if branch == target || is_out(branch) || is_kept && !self.is_ancestor(commit, target)? {
+                continue;
+            }
+            commands.push_str("delete ");
+            commands.push_str(name);
+            commands.push(' ');
+            commands.push_str(commit);
+            commands.push('\n');
+        }
+        if !commands.is_empty() {
+            self.call(&["update-ref", "--stdin"]).stdin(commands).durable().run()?;
+        }
+        Ok(())
+    }
+}
+
+/// A reference of a job that is no branch, and the commit below the one it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobReference {
+    /// Its name, which begins with `refs/prodigy/`.
+    pub name: String,
+    /// The commit that it was recorded on.
+    pub parent: String,
+}
+
+impl Repo {
+    /// Returns the references of all jobs that are no branches: snapshots and records.
+    pub fn job_references(&self) -> Result<Vec<JobReference>, Error> {
+        let list = ["for-each-ref", "--format=%(refname) %(parent)", "refs/prodigy/"];
+        let text = self.call(&list).reading().text()?;
+        let reference = |line: &str| {
+            let (name, parent) = line.split_once(' ').unwrap_or((line, ""));
+            JobReference { name: name.to_owned(), parent: parent.to_owned() }
+        };
+        Ok(text.lines().map(reference).collect())
+    }
+
+    /// Deletes references of jobs that are no branches. What only they hold is lost.
+    pub fn delete_job_references(&self, names: &[String]) -> Result<(), Error> {
+        let mut commands = String::new();
+        for name in names.iter().filter(|name| name.starts_with("refs/prodigy/")) {
+            commands.extend(["delete ", name, "\n"]);
+        }
+        let _lock = RepoLock::take(self.common_dir())?;
+        self.call(&["update-ref", "--stdin"]).stdin(commands).durable().run()?;
+        Ok(())
+    }
+
+    /// Deletes a branch of a job, unless it holds commits that are nowhere else.
+    pub fn remove_job_branch(&self, branch: &str) -> Result<(), Error> {
+        let _lock = RepoLock::take(self.common_dir())?;
+        self.delete_branch_if_contained(branch)
+    }
+}
+
+impl Repo {
+    /// Makes git find a worktree again that was moved without telling it.
+    pub fn repair_worktree(&self, path: &Path) -> Result<(), Error> {
+        let _lock = RepoLock::take(self.common_dir())?;
+        if self.admin_dir(path)?.is_none() {
+            self.call(&["worktree", "repair", "--"]).args([path]).durable().run()?;
+        }
+        Ok(())
+    }
+}
+
+impl JobTree {
+    /// Returns what is in the worktree and in no commit, ignored files included; a
+    /// directory with nothing else in it is named as a whole.
+    pub fn extras(&self) -> Result<Vec<String>, Error> {
+        self.check()?;
+        let args = ["status", "--porcelain", "-z", "--no-renames", "--ignored"];
+        let fields = self.call(&args).args(["--untracked-files=normal"]).reading().fields()?;
+        let is_extra = |field: &&Vec<u8>| field.starts_with(b"??") || field.starts_with(b"!!");
+        let path = |field: &Vec<u8>| shown(field.get(3..).unwrap_or_default());
+        Ok(fields.iter().filter(is_extra).map(path).collect())
+    }
+}

@@ -1,0 +1,314 @@
+//! Merging the commits of items into the branch of their job, without a working tree.
+//!
+//! One merger serves a job, and merges one item at a time. What an item costs does not
+//! depend on how many were merged before. Every step can be cut off: objects that no
+//! reference leads to are garbage, and a branch that has moved is found to contain the
+//! item's commit the next time.
+
+use std::{
+    collections::HashSet,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    Error, Repo,
+    command::{shown, split_fields},
+    plumbing::{CommitHeader, Plumbing, unexpected},
+    refs,
+    repo::as_prodigy,
+    tree::{is_hash, remove},
+};
+
+/// How often a branch that moves while we merge is followed.
+const MOVES: usize = 5;
+
+/// How far back an item's commits are followed to where it began, before git is asked.
+const STEPS: usize = 64;
+
+/// How many commits are remembered as contained in the branch.
+const REMEMBERED: usize = 4096;
+
+/// Merges items' commits into one branch, one at a time.
+#[derive(Debug)]
+pub struct Merger {
+    plumbing: Plumbing,
+    branch: String,
+    tip: String,
+    /// Commits that the branch contains: not all, but the latest.
+    contained: HashSet<String>,
+    author: Identity,
+    committer: Identity,
+    /// When the merger was started, in seconds.
+    started: i64,
+}
+
+/// What is to be merged of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemMerge {
+    /// The item's last commit, as a full hash.
+    pub commit: String,
+    /// The commit that the item began from, as a full hash.
+    pub base: String,
+    /// The message of the merge commit, if one is needed.
+    pub message: String,
+}
+
+/// What became of an item's commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemMerged {
+    /// The branch has them now.
+    Merged {
+        /// Where the branch stands.
+        tip: String,
+    },
+    /// The branch had them already.
+    AlreadyMerged,
+    /// Both sides changed the same places. Nothing was changed.
+    Conflict {
+        /// The paths in conflict; none if the item's commits have nothing in common with the
+        /// branch.
+        paths: Vec<String>,
+    },
+    /// The commit, or something in it, is not there: a loss of power can do that.
+    Missing,
+}
+
+/// Who makes a commit.
+#[derive(Debug)]
+struct Identity {
+    /// Name and address.
+    who: String,
+    zone: String,
+}
+
+/// What a merge would make of the branch.
+enum Prepared {
+    Commit(String),
+    Ends(ItemMerged),
+}
+
+impl Merger {
+    /// Starts merging into a branch, which has one merger at a time.
+    ///
+    /// The repository's settings are remembered, unless a slot was made before: it must be
+    /// called when no agent can have changed them.
+    pub fn start(repo: &Repo, branch: &str) -> Result<Self, Error> {
+        if !refs::is_branch_name(branch) {
+            return Err(Error::BranchName { branch: branch.to_owned() });
+        }
+        // A loss of power leaves locks behind; the branch is the job's, and nobody else moves it.
+        remove(&repo.common_dir().join(format!("refs/heads/{branch}.lock")))?;
+        let no_branch = || Error::NoSuchBranch { branch: branch.to_owned() };
+        let tip = repo.branch(branch)?.ok_or_else(no_branch)?;
+        Ok(Self {
+            plumbing: Plumbing::new(repo, branch)?,
+            branch: branch.to_owned(),
+            contained: HashSet::from([tip.clone()]),
+            tip,
+            author: Identity::find(repo, "GIT_AUTHOR_IDENT")?,
+            committer: Identity::find(repo, "GIT_COMMITTER_IDENT")?,
+            started: now(),
+        })
+    }
+
+    /// Returns where the branch stands, as far as the merger knows.
+    pub fn tip(&self) -> &str {
+        &self.tip
+    }
+
+    /// Merges an item's commits into the branch.
+    ///
+    /// The branch moves on to the item's commit if nothing else was merged since the item
+    /// began; otherwise a merge commit is made.
+    pub fn merge(&mut self, request: &ItemMerge) -> Result<ItemMerged, Error> {
+        for commit in [&request.commit, &request.base] {
+            if !is_hash(commit) {
+                return Err(Error::NoSuchCommit { name: commit.clone() });
+            }
+        }
+        let Some(item) = self.plumbing.commit(&request.commit)? else {
+            return Ok(ItemMerged::Missing);
+        };
+        if self.contained.contains(&request.commit) {
+            return Ok(ItemMerged::AlreadyMerged);
+        }
+        // What was written before a loss of power may be there in part.
+        if item.time <= self.started && !self.is_whole(&request.commit)? {
+            return Ok(ItemMerged::Missing);
+        }
+        let name = format!("refs/heads/{}", self.branch);
+        let mut tries = 1;
+        loop {
+            let new = match self.prepare(request, &item)? {
+                Prepared::Commit(new) => new,
+                Prepared::Ends(merged) => return Ok(merged),
+            };
+            match self.plumbing.update(&name, &new, &self.tip) {
+                Ok(()) => {
+                    self.remember(&request.commit);
+                    self.move_to(new);
+                    return Ok(ItemMerged::Merged { tip: self.tip.clone() });
+                }
+                Err(error) => {
+                    let no_branch = || Error::NoSuchBranch { branch: self.branch.clone() };
+                    let tip = self.plumbing.repo.branch(&self.branch)?.ok_or_else(no_branch)?;
+                    if tip == self.tip || tries == MOVES {
+                        return Err(error);
+                    }
+                    // Somebody may have taken commits off the branch.
+                    self.contained.clear();
+                    self.move_to(tip);
+                }
+            }
+            tries += 1;
+        }
+    }
+
+    /// Deletes an item's branch, with its log, if the job's branch contains all of it or if
+    /// `force` is set; otherwise it is left alone.
+    pub fn delete_branch(&mut self, branch: &str, force: bool) -> Result<(), Error> {
+        if !refs::is_branch_name(branch) {
+            return Err(Error::BranchName { branch: branch.to_owned() });
+        }
+        let repo = &self.plumbing.repo;
+        let found = refs::read_branch(repo.common_dir(), branch);
+        let found = match found {
+            Some(found) => Some(found),
+            None => repo.branch(branch)?,
+        };
+        let Some(tip) = found else { return Ok(()) };
+        let is_contained = force
+            || self.contained.contains(&tip)
+            || (self.plumbing.commit(&tip)?.is_some() && self.is_ancestor(&tip, &self.tip)?);
+        if is_contained {
+            self.plumbing.delete(&format!("refs/heads/{branch}"), &tip)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an item's branch stand at a commit: an agent may have committed elsewhere, and
+    /// what cannot be merged must have a name.
+    pub fn keep_branch(&mut self, branch: &str, commit: &str) -> Result<(), Error> {
+        if !refs::is_branch_name(branch) {
+            return Err(Error::BranchName { branch: branch.to_owned() });
+        }
+        let repo = &self.plumbing.repo;
+        if repo.branch(branch)?.as_deref() == Some(commit) {
+            return Ok(());
+        }
+        let name = format!("refs/heads/{branch}");
+        repo.call(&["update-ref", "--no-deref", "-m", "prodigy: keep", &name, commit]).run()?;
+        Ok(())
+    }
+
+    /// Computes the branch's next commit, without touching anything that has a name.
+    fn prepare(&mut self, request: &ItemMerge, item: &CommitHeader) -> Result<Prepared, Error> {
+        let (tip, commit) = (self.tip.clone(), &request.commit);
+        if tip == *commit {
+            return Ok(Prepared::Ends(ItemMerged::AlreadyMerged));
+        }
+        if tip == request.base && self.descends(commit, item, &tip)? {
+            return Ok(Prepared::Commit(commit.clone()));
+        }
+        self.plumbing.shelter.renew()?;
+        let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
+        let call = self.plumbing.shelter.call(&args).args([&tip, commit]).durable().or(&[1]);
+        // The user's attributes are those of the branch; there are no files to read them from.
+        let output = match call.env("GIT_ATTR_SOURCE", &tip).run() {
+            Ok(output) => output,
+            Err(error) => return self.explain(error, commit).map(Prepared::Ends),
+        };
+        let mut fields = split_fields(&output.stdout).into_iter();
+        let tree = shown(&fields.next().ok_or_else(|| unexpected("merge-tree"))?);
+        if output.status == 1 {
+            let paths = fields.map(|path| shown(&path)).collect();
+            return Ok(Prepared::Ends(ItemMerged::Conflict { paths }));
+        }
+        let old = self.plumbing.commit(&tip)?.ok_or_else(|| unexpected("cat-file"))?;
+        // Merging what is contained changes nothing; so does merging the same change twice.
+        if tree == old.tree && self.is_ancestor(commit, &tip)? {
+            self.remember(commit);
+            return Ok(Prepared::Ends(ItemMerged::AlreadyMerged));
+        }
+        let content = self.merge_commit(&tree, &tip, request);
+        self.plumbing.store(&content).map(Prepared::Commit)
+    }
+
+    fn merge_commit(&self, tree: &str, tip: &str, request: &ItemMerge) -> Vec<u8> {
+        let Self { author, committer, .. } = self;
+        let (commit, time) = (&request.commit, now());
+        let message = request.message.replace('\0', "");
+        format!(
+            "tree {tree}\nparent {tip}\nparent {commit}\nauthor {} {time} {}\ncommitter {} {time} {}\n\n{}\n",
+            author.who, author.zone, committer.who, committer.zone, message.trim_end(),
+        )
+        .into_bytes()
+    }
+
+    /// Returns what a merge that git could not do means for the item.
+    fn explain(&mut self, error: Error, commit: &str) -> Result<ItemMerged, Error> {
+        let Error::Failed { message, .. } = &error else { return Err(error) };
+        if message.contains("unrelated histories") {
+            return Ok(ItemMerged::Conflict { paths: Vec::new() });
+        }
+        if self.is_whole(commit)? { Err(error) } else { Ok(ItemMerged::Missing) }
+    }
+
+    /// Returns whether a commit descends from another.
+    fn descends(&mut self, from: &str, item: &CommitHeader, base: &str) -> Result<bool, Error> {
+        let mut waiting = item.parents.clone();
+        for _ in 0..STEPS {
+            if waiting.iter().any(|parent| parent == base) {
+                return Ok(true);
+            }
+            let Some(next) = waiting.pop() else { return Ok(false) };
+            let Some(next) = self.plumbing.commit(&next)? else { break };
+            waiting.extend(next.parents);
+        }
+        self.is_ancestor(base, from)
+    }
+
+    fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, Error> {
+        let args = ["merge-base", "--is-ancestor", older, newer];
+        Ok(self.plumbing.shelter.call(&args).or(&[1]).run()?.status == 0)
+    }
+
+    /// Returns whether everything is there that a commit adds to the branch.
+    fn is_whole(&self, commit: &str) -> Result<bool, Error> {
+        let args = ["rev-list", "--objects", "--quiet", commit, "--not", &self.tip];
+        let call = self.plumbing.shelter.call(&args).or(&[1, 128]);
+        Ok(call.run()?.status == 0)
+    }
+
+    fn move_to(&mut self, tip: String) {
+        self.remember(&tip);
+        self.tip = tip;
+    }
+
+    fn remember(&mut self, commit: &str) {
+        if self.contained.len() >= REMEMBERED {
+            self.contained.clear();
+        }
+        self.contained.insert(commit.to_owned());
+    }
+}
+
+impl Identity {
+    /// Asks git who the user is, or makes somebody up so that results are not lost.
+    fn find(repo: &Repo, variable: &str) -> Result<Self, Error> {
+        let call = || repo.call(&["var", variable]);
+        let text = call().text().or_else(|_| as_prodigy(call()).text())?;
+        // The time comes before the zone.
+        let mut parts = text.rsplitn(3, ' ');
+        let (zone, who) = (parts.next(), parts.nth(1));
+        let (Some(zone), Some(who)) = (zone, who) else { return Err(unexpected("var")) };
+        Ok(Self { who: who.to_owned(), zone: zone.to_owned() })
+    }
+}
+
+/// Returns the time in seconds.
+#[expect(clippy::disallowed_methods, reason = "commits bear the time that git would give them")]
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or_default()
+}

@@ -1,0 +1,53 @@
+//! Recording what an attempt left in a slot, so that the slot can be used again.
+
+use std::{fs, path::Path};
+
+use super::{Error, Slot, nested, repo::as_prodigy, tree::remove};
+
+impl Slot {
+    /// Records HEAD, the index and all files that are not ignored under the name `reference`,
+    /// and returns the commit that holds them.
+    ///
+    /// Its parent is HEAD, its directories `index` and `files` are the rest. Files that may
+    /// not be read are left out, and an index in the middle of a merge is recorded as if
+    /// nothing were staged.
+    pub fn record(&self, reference: &str) -> Result<String, Error> {
+        let head = self.head()?;
+        self.shelter.renew()?;
+        let index = match self.copy_of_index() {
+            Err(Error::Failed { .. }) => self.index_of(&head)?,
+            other => other?,
+        };
+        let staged =
+            self.shelter.call(&["write-tree"]).index(&index).durable().or(&[128]).text()?;
+        let staged = if staged.is_empty() {
+            self.shelter.call(&["rev-parse", "--verify", &format!("{head}^{{tree}}")]).text()?
+        } else {
+            staged
+        };
+        let call = |args: &[&str]| self.shelter.call(args).index(&index);
+        nested::leave_out(call, &index, self.tree.path(), head.len() / 2)?;
+        let add = ["add", "--all", "--sparse", "--ignore-errors"];
+        self.shelter.call(&add).index(&index).durable().or(&[1]).run()?;
+        let files = self.shelter.call(&["write-tree"]).index(&index).durable().text()?;
+        let entries = format!("040000 tree {files}\tfiles\n040000 tree {staged}\tindex\n");
+        let tree = self.shelter.call(&["mktree"]).stdin(entries).durable().text()?;
+        let commit = ["commit-tree", "-p", &head, "-m", "prodigy record", &tree];
+        let commit = as_prodigy(self.shelter.call(&commit)).durable().text()?;
+        let update = ["update-ref", "--no-deref", reference, &commit];
+        self.tree.repo.call(&update).durable().run()?;
+        Ok(commit)
+    }
+
+    /// Returns a copy of the worktree's index that git can read.
+    fn copy_of_index(&self) -> Result<std::path::PathBuf, Error> {
+        let copy = self.shelter.path("scratch");
+        remove(&copy)?;
+        let real: &Path = &self.tree.place.git_dir.join("index");
+        if real.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            fs::copy(real, &copy).map_err(Error::file("copy", real))?;
+            self.shelter.call(&["ls-files", "--unmerged"]).index(&copy).run()?;
+        }
+        Ok(copy)
+    }
+}

@@ -1,0 +1,217 @@
+//! Worktrees that many items use one after the other.
+//!
+//! Making a worktree costs as much as an item; making one ready again costs little
+//! if nothing was changed, and one call of git otherwise.
+
+use std::{
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Error, Fingerprint, JobTree, Repo,
+    command::{Place, shown, split_fields},
+    lock::RepoLock,
+    refs,
+    shelter::{BASE, ITEM, Shelter},
+    tree::remove,
+    worktree::{make_parent, move_aside},
+};
+
+/// A worktree that many items use one after the other.
+///
+/// It is one item's at a time, from [`Slot::lease`] to the next. No process of the
+/// attempt may be left when any of its functions is called.
+#[derive(Debug)]
+pub struct Slot {
+    pub(super) tree: JobTree,
+    pub(super) shelter: Shelter,
+    /// The commit that the item began from.
+    pub(super) base: String,
+    pub(super) kept: Vec<PathBuf>,
+    /// What the worktree looked like when it was made ready; `None` before that.
+    pub(super) leased: Option<Fingerprint>,
+    /// Whether any change since then shows in the times of files.
+    pub(super) is_settled: bool,
+    /// Whether the last look found nothing changed.
+    pub(super) is_untouched: bool,
+    /// The files by which the worktree and its directory in the repository find each other.
+    pub(super) links: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// What an attempt left behind in its worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The commit that is checked out.
+    pub head: String,
+    /// Whether nothing was written, neither commits nor files.
+    pub is_untouched: bool,
+    /// The paths that differ from `head`, ignored and kept ones left out.
+    pub uncommitted: Vec<String>,
+    /// How many commits `head` has that the item did not begin with.
+    pub commits: u64,
+}
+
+impl Repo {
+    /// Makes a worktree for items, checked out at `commit` on the branch `branch`.
+    ///
+    /// What an earlier call that was cut off left at `path` is replaced, and so is the
+    /// branch. The first call in a process remembers the repository's settings, and all
+    /// later ones use those: it must come when no agent can have changed them.
+    pub fn create_slot(&self, path: &Path, branch: &str, commit: &str) -> Result<Slot, Error> {
+        self.frozen()?;
+        let commit = self.commit(commit)?;
+        let path = make_parent(path)?;
+        let tree = {
+            let _lock = RepoLock::take(self.common_dir())?;
+            self.remove_pipes()?;
+            self.clear_leftover(&path)?;
+            let add = self.call(&["worktree", "add", "--quiet", "--detach", "--no-checkout"]);
+            add.args([path.as_os_str(), commit.as_ref()]).run()?;
+            self.registered(&path, branch)?
+        };
+        let shelter = Shelter::of(&tree)?;
+        let mut links = Vec::new();
+        for link in ["gitdir", "commondir"].map(|name| tree.place.git_dir.join(name)) {
+            let text = fs::read(&link).map_err(Error::file("read", &link))?;
+            links.push((link, text));
+        }
+        let mut slot = Slot {
+            tree,
+            shelter,
+            base: String::new(),
+            kept: Vec::new(),
+            leased: None,
+            is_settled: false,
+            is_untouched: false,
+            links,
+        };
+        slot.lease(branch, &commit, &[])?;
+        Ok(slot)
+    }
+}
+
+impl Slot {
+    /// Returns the worktree, on the branch of the item that has it.
+    pub fn tree(&self) -> &JobTree {
+        &self.tree
+    }
+
+    /// Finds out what an attempt left behind; to be called once after it.
+    ///
+    /// No git is started if nothing was written, unless the worktree was made ready so
+    /// shortly before that times of files do not tell.
+    pub fn examine(&mut self) -> Result<Leftover, Error> {
+        self.is_untouched = false;
+        let head = self.head()?;
+        let now = self.tree.fingerprint_without(&self.kept)?;
+        let is_same =
+            head == self.base && self.leased.as_ref().is_some_and(|leased| leased.matches(&now));
+        if is_same && self.is_settled {
+            self.is_untouched = true;
+            return Ok(Leftover { head, is_untouched: true, uncommitted: Vec::new(), commits: 0 });
+        }
+        self.shelter.renew()?;
+        self.shelter.write(&format!("refs/heads/{ITEM}"), format!("{head}\n").as_bytes())?;
+        self.shelter.write(&format!("refs/heads/{BASE}"), format!("{}\n", self.base).as_bytes())?;
+        let status = match self.status(&self.tree.place.git_dir.join("index")) {
+            // An index can be damaged, or of a kind that needs more than its one file.
+            Err(Error::Failed { .. }) => self.status(&self.index_of(&head)?)?,
+            other => other?,
+        };
+        let (uncommitted, commits) = self.read_status(&status)?;
+        self.is_untouched = is_same && uncommitted.is_empty();
+        Ok(Leftover { head, is_untouched: self.is_untouched, uncommitted, commits })
+    }
+
+    /// Renames the worktree, for a person to look at; the slot is used up.
+    ///
+    /// It stays one of the repository's worktrees and can be removed like that of a job.
+    /// It stays on its branch, unless `leave_at` says at which commit it leaves it: a
+    /// branch that is merged or used again is not there for it any more.
+    #[expect(clippy::disallowed_methods, reason = "a directory is renamed, nothing is stored")]
+    pub fn keep_as(self, path: &Path, leave_at: Option<&str>) -> Result<(), Error> {
+        self.tree.check()?;
+        self.tree.repair_link()?;
+        if let Some(commit) = leave_at {
+            self.tree.call(&["update-ref", "--no-deref", "HEAD", commit]).run()?;
+        }
+        let path = make_parent(path)?;
+        let _lock = RepoLock::take(self.tree.repo.common_dir())?;
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::PathTaken { path });
+        }
+        fs::rename(self.tree.path(), &path).map_err(Error::file("rename", self.tree.path()))?;
+        let mut link = path.join(".git").as_os_str().as_bytes().to_owned();
+        link.push(b'\n');
+        refs::replace(&self.tree.place.git_dir.join("gitdir"), &link)?;
+        // A link that is relative leads elsewhere from there.
+        let place = Place { work_tree: path, ..self.tree.place.clone() };
+        JobTree::new(self.tree.repo.clone(), place, &self.tree.branch).repair_link()
+    }
+
+    /// Takes the worktree off git's list and its name, and returns what is left to delete.
+    ///
+    /// The branch stays.
+    pub fn discard(self) -> Result<Option<PathBuf>, Error> {
+        let repo = &self.tree.repo;
+        let _lock = RepoLock::take(repo.common_dir())?;
+        let trash = move_aside(self.tree.path())?;
+        remove(&self.tree.place.git_dir)?;
+        // Git removes the directory of all worktrees with the last one; so do we.
+        fs::remove_dir(repo.common_dir().join("worktrees")).ok();
+        Ok(trash)
+    }
+
+    /// Returns the commit that is checked out.
+    pub(super) fn head(&self) -> Result<String, Error> {
+        match self.tree.head() {
+            Err(Error::Failed { .. }) => {
+                Err(Error::NothingCheckedOut { path: self.tree.path().to_owned() })
+            }
+            other => other,
+        }
+    }
+
+    /// Writes an index of ours for a commit, and returns where it is.
+    pub(super) fn index_of(&self, commit: &str) -> Result<PathBuf, Error> {
+        let index = self.shelter.path("scratch");
+        remove(&index)?;
+        self.shelter.call(&["read-tree", commit]).index(&index).run()?;
+        Ok(index)
+    }
+
+    fn status(&self, index: &Path) -> Result<Vec<u8>, Error> {
+        let args = ["status", "--porcelain=v2", "--branch", "-z", "--no-renames"];
+        // Looking into submodules would run what their own settings say.
+        let rest = ["--untracked-files=all", "--ignore-submodules=dirty"];
+        Ok(self.shelter.call(&args).args(rest).index(index).reading().run()?.stdout)
+    }
+
+    fn read_status(&self, status: &[u8]) -> Result<(Vec<String>, u64), Error> {
+        let unexpected = || Error::Unexpected { command: "status".to_owned() };
+        let (mut uncommitted, mut commits) = (Vec::new(), None);
+        for field in split_fields(status) {
+            let text = shown(&field);
+            // Kind, then as many fields as come before the path.
+            let before = match text.as_bytes().first() {
+                Some(b'#') => {
+                    let ahead = text.strip_prefix("# branch.ab +");
+                    let ahead = ahead.and_then(|rest| rest.split(' ').next());
+                    commits = commits.or(ahead.and_then(|count| count.parse().ok()));
+                    continue;
+                }
+                Some(b'?') => 1,
+                Some(b'1') => 8,
+                Some(b'u') => 10,
+                Some(_) | None => return Err(unexpected()),
+            };
+            let path = text.splitn(before + 1, ' ').nth(before).ok_or_else(unexpected)?;
+            if !self.kept.iter().any(|kept| Path::new(path).starts_with(kept)) {
+                uncommitted.push(path.to_owned());
+            }
+        }
+        Ok((uncommitted, commits.ok_or_else(unexpected)?))
+    }
+}

@@ -1,0 +1,133 @@
+//! The seam between the one loop that decides and those who carry out attempts.
+//!
+//! It speaks intents: the loop submits attempts, agents claim them, say that they are
+//! still at it, and finish them; the loop hears of it and settles what becomes of the
+//! agent. Nothing here decides anything, and an answer counts only with the token of
+//! the claim that is current.
+
+mod local;
+
+use prodigy_core::{event::AgentCompleted, failure::Failure, ids::AgentId};
+
+pub use local::LocalQueue;
+
+/// One attempt of one item, for one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Who makes it.
+    pub agent: AgentId,
+    /// The item's place among the job's items, from 0.
+    pub item: u32,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+}
+
+/// An attempt that an agent has taken on. It ends with [`WorkQueue::finish`] and nothing else.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What was taken on.
+    pub assignment: Assignment,
+    pub(crate) token: u64,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It succeeded.
+    Completed(Box<AgentCompleted>),
+    /// It failed.
+    Failed {
+        /// The step that failed, if it was a step.
+        step: Option<String>,
+        /// Why.
+        failure: Failure,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
+    },
+    /// The handler of the error policy ended, after a failed attempt.
+    Handled {
+        /// Why the attempt had failed.
+        failure: Failure,
+        /// Why the handler failed, if it did.
+        handler: Option<Failure>,
+    },
+    /// It was given up because the run stops; it counts as not made.
+    Released,
+}
+
+/// What the loop makes of an outcome that it has recorded.
+#[derive(Debug, PartialEq)]
+pub enum Settled {
+    /// The agent is free. A failed item's worktree may be worth keeping.
+    Released {
+        /// Whether the item has failed for good.
+        failed: bool,
+    },
+    /// The handler of the error policy has to run where the attempt was made.
+    Handle {
+        /// The same attempt, to be finished once more.
+        claim: Claim,
+        /// The handler.
+        name: String,
+        /// Why the attempt failed.
+        failure: Failure,
+    },
+    /// The claim was not current any more: the outcome counts for nothing.
+    Fenced,
+}
+
+/// What the loop hears.
+#[derive(Debug, PartialEq)]
+pub struct FinishedAttempt {
+    /// The attempt.
+    pub assignment: Assignment,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What is submitted and not settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The attempt.
+    pub assignment: Assignment,
+    /// Whether an agent has taken it on.
+    pub claimed: bool,
+}
+
+/// What both sides can say to each other.
+///
+/// The loop calls `submit`, `finished`, `settle`, `handle` and `snapshot`; agents call
+/// `claim`, `extend` and `finish`.
+pub trait WorkQueue: Clone + Send + Sync + 'static {
+    /// Hands an attempt out. An attempt that is already held is not handed out twice.
+    fn submit(&self, assignment: Assignment);
+
+    /// Waits for an attempt; `None` when the queue is closed.
+    fn claim(&self, agent: AgentId) -> impl Future<Output = Option<Claim>> + Send;
+
+    /// Says that the agent is still at it; `false` tells it to stop, since nobody waits for it.
+    fn extend(&self, claim: &Claim) -> bool;
+
+    /// Says how an attempt ended, and waits until that is recorded.
+    fn finish(&self, claim: Claim, outcome: Outcome) -> impl Future<Output = Settled> + Send;
+
+    /// Waits until an attempt ends.
+    fn finished(&self) -> impl Future<Output = FinishedAttempt> + Send;
+
+    /// Returns an attempt that has ended already.
+    fn try_finished(&self) -> Option<FinishedAttempt>;
+
+    /// Frees an agent whose outcome is recorded.
+    fn settle(&self, agent: AgentId, failed: bool);
+
+    /// Has an agent run the handler of the error policy.
+    fn handle(&self, agent: AgentId, name: String, failure: Failure);
+
+    /// Returns what is submitted and not settled.
+    fn snapshot(&self) -> Vec<Held>;
+
+    /// Lets agents go that wait for attempts; claims that are current become void.
+    fn close(&self);
+}

@@ -1,0 +1,251 @@
+//! One attempt of one item: its steps, its result.
+
+use std::time::{Duration, Instant};
+
+use prodigy_core::{
+    event::{AgentCompleted, StepStatus},
+    failure::{Failure, FailureKind},
+    vars::Vars,
+    workflow::{ResultConfig, Step, step_label},
+};
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::{crew::Crew, worker::is_orderly};
+use crate::{
+    git::Leftover,
+    queue::Outcome,
+    step::{self, Finished, Scope, Task, Workplace, millis},
+    store::{SpooledItem, read_bounded},
+};
+
+/// The most of an item's result that is kept.
+const RESULT_LIMIT: u64 = 1024 * 1024;
+
+/// An attempt that is about to be made.
+pub(super) struct Attempt<'a> {
+    pub(super) crew: &'a Crew,
+    pub(super) workplace: &'a Workplace,
+    pub(super) item: &'a SpooledItem,
+    /// The item's place, from 0.
+    pub(super) place: u32,
+}
+
+/// Why an attempt failed, for the handler of the error policy.
+#[derive(Clone, Copy)]
+pub(super) struct FailedStep<'a> {
+    /// The path of the step, if it was a step.
+    pub(super) step: Option<&'a str>,
+    pub(super) failure: &'a Failure,
+}
+
+/// How an attempt ended.
+pub(super) struct Ended {
+    took: Duration,
+    cost_usd: f64,
+    recovered: u32,
+    result: Value,
+    /// Why it did not succeed: the step, if it was one, and the failure.
+    failed: Option<(Option<String>, Failure)>,
+    interrupted: bool,
+}
+
+/// Runs an item's steps.
+pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
+    let begun = Instant::now();
+    let Attempt { crew, workplace, .. } = &attempt;
+    let deadline = crew.map.agent_timeout.and_then(|limit| begun.checked_add(limit));
+    let mut scope = Scope::new(attempt.vars());
+    let mut ended = Ended {
+        took: Duration::ZERO,
+        cost_usd: 0.0,
+        recovered: 0,
+        result: Value::Null,
+        failed: None,
+        interrupted: false,
+    };
+    let mut printed = String::new();
+    for (number, step) in crew.map.steps.iter().enumerate() {
+        let path = (number + 1).to_string();
+        let task = Task { step, path: &path, top_level: false, deadline };
+        match step::run(workplace, task, &mut scope).await {
+            Finished::Skipped { .. } => {}
+            Finished::GoOn(done) => {
+                let failed = matches!(done.status, StepStatus::Failed | StepStatus::Recovered);
+                ended.recovered += u32::from(failed);
+                printed = done.output;
+            }
+            Finished::Stop { mut failure, .. } => {
+                if failure.kind == FailureKind::Timeout
+                    && let Some(limit) = crew.map.agent_timeout.filter(|_| is_past(deadline))
+                {
+                    // The step was given what was left, which tells nobody anything.
+                    let limit = prodigy_core::duration::show(limit);
+                    failure.message = format!("the attempt took longer than {limit}");
+                }
+                ended.failed = Some((Some(path), failure));
+                break;
+            }
+            Finished::Interrupted => {
+                ended.interrupted = true;
+                break;
+            }
+        }
+    }
+    // However it ended, it may have planted something.
+    if let Err(failure) = workplace.check_settings() {
+        ended.fail(failure);
+    }
+    if ended.failed.is_none() && !ended.interrupted {
+        match result(workplace, &crew.map.result, printed) {
+            Ok(result) => ended.result = result,
+            Err(failure) => ended.fail(failure),
+        }
+    }
+    ended.cost_usd = workplace.spent();
+    ended.took = begun.elapsed();
+    ended
+}
+
+/// Returns whether a moment is over.
+fn is_past(moment: Option<Instant>) -> bool {
+    moment.is_some_and(|moment| moment <= Instant::now())
+}
+
+/// Runs the steps of a handler after a failed attempt; returns why it failed, if it did.
+pub(super) async fn handle(
+    attempt: Attempt<'_>,
+    steps: &[Step],
+    name: &str,
+    failed: FailedStep<'_>,
+) -> Option<Failure> {
+    let mut vars = attempt.vars();
+    let FailedStep { step, failure } = failed;
+    let number = step.and_then(|path| path.parse::<usize>().ok()?.checked_sub(1));
+    let step = number.and_then(|number| attempt.crew.map.steps.get(number)).map(step_label);
+    vars.set(
+        "error",
+        json!({
+            "message": failure.message,
+            "exit_code": failure.exit_code,
+            "reason": failure.kind.code(),
+            "attempt": attempt.workplace.identity.item.as_ref().map(|item| item.attempt),
+            "step": step,
+        }),
+    );
+    vars.set_field("shell", "output", failure.output_tail.clone());
+    let mut scope = Scope::new(vars);
+    for (number, step) in steps.iter().enumerate() {
+        let path = format!("handler.{name}.{}", number + 1);
+        let task = Task { step, path: &path, top_level: false, deadline: None };
+        match step::run(attempt.workplace, task, &mut scope).await {
+            Finished::Skipped { .. } | Finished::GoOn(_) => {}
+            Finished::Stop { failure, .. } => return Some(failure),
+            Finished::Interrupted => return Some(step::stopped()),
+        }
+    }
+    attempt.workplace.check_settings().err()
+}
+
+impl Attempt<'_> {
+    /// Returns the variables that the item's steps see.
+    fn vars(&self) -> Vars {
+        let mut vars = Vars::over(std::sync::Arc::clone(&self.crew.vars));
+        let agent = self.workplace.identity.item.as_ref().map(|item| item.agent.to_string());
+        // The text was read as JSON when it was chosen.
+        let data = serde_json::from_str(self.item.data.get()).unwrap_or(Value::Null);
+        vars.set("item", data);
+        vars.set("item_id", self.item.id.as_str());
+        vars.set("item_index", self.place + 1);
+        vars.set("item_total", self.crew.total);
+        vars.set("agent_id", agent.unwrap_or_default());
+        vars
+    }
+}
+
+impl Ended {
+    /// Makes it a failure, unless it is one already.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        if self.failed.is_none() && !self.interrupted {
+            self.failed = Some((None, failure));
+        }
+    }
+
+    /// Returns whether every process of it ended by itself.
+    pub(super) fn is_clean(&self) -> bool {
+        !self.interrupted && self.failed.as_ref().is_none_or(|(_, failure)| is_orderly(failure))
+    }
+
+    /// Returns what the job is told.
+    pub(super) fn outcome(self, base: &str, left: Option<&Leftover>) -> Outcome {
+        let duration_ms = millis(self.took);
+        if self.interrupted {
+            return Outcome::Released;
+        }
+        if let Some((step, failure)) = self.failed {
+            return Outcome::Failed { step, failure, duration_ms, cost_usd: self.cost_usd };
+        }
+        let uncommitted = left.map_or(0, |left| left.uncommitted.len());
+        Outcome::Completed(Box::new(AgentCompleted {
+            attempt: 0,
+            duration_ms,
+            base: base.to_owned(),
+            head: left.map_or_else(|| base.to_owned(), |left| left.head.clone()),
+            commits: left.map_or(0, |left| left.commits),
+            recovered: self.recovered,
+            uncommitted: u32::try_from(uncommitted).unwrap_or(u32::MAX),
+            cost_usd: self.cost_usd,
+            result: self.result,
+        }))
+    }
+}
+
+/// Returns an item's result: what the workflow names, or what its last step printed.
+fn result(workplace: &Workplace, config: &ResultConfig, printed: String) -> Result<Value, Failure> {
+    let value = match &config.file {
+        Some(file) => read_result(workplace, file)?,
+        None if config.json_path.is_some() || config.schema.is_some() => {
+            serde_json::from_str(&printed).map_err(|error| parse_error(&error.to_string()))?
+        }
+        None if printed.is_empty() => return Ok(Value::Null),
+        None => return Ok(Value::String(printed)),
+    };
+    let value = match &config.json_path {
+        None => value,
+        Some(path) => {
+            let document = to_raw_value(&value).map_err(|error| parse_error(&error.to_string()))?;
+            let found = path.value(&document).map_err(|error| parse_error(&error.to_string()))?;
+            found.ok_or_else(|| {
+                let message = "`result.json_path` matches nothing in the item's result";
+                Failure::new(FailureKind::SchemaInvalid, message)
+            })?
+        }
+    };
+    check(config, &value)?;
+    Ok(value)
+}
+
+fn parse_error(why: &str) -> Failure {
+    Failure::new(FailureKind::ParseError, format!("the item's result is not usable: {why}"))
+}
+
+/// Checks a result against its schema.
+fn check(config: &ResultConfig, value: &Value) -> Result<(), Failure> {
+    let Some(schema) = &config.schema else { return Ok(()) };
+    schema.check(value).map_err(|violations| {
+        let first: Vec<String> = violations.iter().take(3).map(ToString::to_string).collect();
+        let message = format!("the item's result does not fit its schema: {}", first.join("; "));
+        Failure::new(FailureKind::SchemaInvalid, message)
+    })
+}
+
+/// Reads the file that holds an item's result.
+fn read_result(workplace: &Workplace, file: &str) -> Result<Value, Failure> {
+    let wrong = |why: String| {
+        let message = format!("the item's result file `{file}` cannot be used: {why}");
+        Failure::new(FailureKind::ParseError, message)
+    };
+    let path = step::inside(workplace.tree.path(), std::path::Path::new(file)).map_err(wrong)?;
+    let bytes = read_bounded(&path, RESULT_LIMIT).map_err(|error| wrong(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| wrong("it is not there".to_owned()))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,111 @@
+//! Carrying out what a job decided about its items.
+
+use prodigy_core::{
+    event::{Event, PauseReason, Record},
+    job::{Input, ItemAction, Stage},
+    workflow::Isolation,
+};
+
+use super::{Error, Run, crew::item_branch, dead_letters::DeadLetters, perform::check_disk};
+use crate::{
+    git::JobTree,
+    queue::{Assignment, WorkQueue as _},
+};
+
+impl Run {
+    /// Does what was decided about an item.
+    pub(super) fn perform_item(&mut self, action: ItemAction) -> Result<(), Error> {
+        match action {
+            ItemAction::Select => self.select_items(),
+            ItemAction::Find { from } => self.find_items(from),
+            ItemAction::Start { agent, item, attempt } => {
+                if let Err(error) = check_disk(&self.parts.settings) {
+                    // It was started as far as the journal knows; it goes back with the others
+                    // when the run has stopped.
+                    self.parts.note(&error.to_string());
+                    self.parts.halt = Some(PauseReason::DiskFull);
+                    self.inputs.push_back(Input::Tick);
+                    return Ok(());
+                }
+                self.crew()?;
+                self.parts.agents.assign(Assignment { agent, item, attempt });
+                Ok(())
+            }
+            ItemAction::Handle { agent, name, failure, .. } => {
+                self.parts.queue.handle(agent, name, failure);
+                Ok(())
+            }
+            ItemAction::Release { agent, failed } => {
+                self.parts.queue.settle(agent, failed);
+                Ok(())
+            }
+            ItemAction::Merge { item, commits } => {
+                let crew = self.crew()?;
+                let id = self.job.map.as_ref().and_then(|map| map.item(item));
+                if let (Some(merges), Some(state)) = (&crew.merges, id) {
+                    self.parts.merging += 1;
+                    merges.merge(item, state.id.clone(), commits);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings the job's worktree to its branch when the items are done, and lets the agents go.
+    pub(super) async fn sync_tree(&mut self) -> Result<(), Error> {
+        if self.parts.agents.crew.is_none() {
+            // No agent was needed in this run, but one before it may have been cut off.
+            let worktrees = self.parts.settings.layout.worktrees_dir(&self.parts.id);
+            self.recover_kept(&worktrees)?;
+        }
+        self.parts.agents.dismiss().await;
+        self.finish_letters();
+        self.check_settings()?;
+        let tree = self.tree()?;
+        let isolation = self.parts.map.as_ref().map(|map| map.isolation);
+        if isolation == Some(Isolation::Worktree) {
+            self.clear_branches(&tree)?;
+            tree.sync()?;
+        }
+        let snapshot = tree.snapshot()?;
+        self.parts.fingerprint = None;
+        self.inputs.push_back(Input::TreeSynced(Some(snapshot)));
+        Ok(())
+    }
+
+    /// Deletes the branches of items that are done; those of failed ones stay if they hold commits.
+    fn clear_branches(&self, tree: &JobTree) -> Result<(), Error> {
+        let Some(map) = &self.job.map else { return Ok(()) };
+        let failed = |stage: &Stage| matches!(stage, Stage::DeadLettered | Stage::Skipped);
+        let kept = map.items.iter().filter(|item| failed(&item.stage));
+        let kept: Vec<String> = kept.map(|item| item_branch(&self.parts.id, &item.id)).collect();
+        let prefix = format!("prodigy/{}/", self.parts.id);
+        self.parts.settings.repo.delete_item_branches(&prefix, tree.branch(), &kept)?;
+        Ok(())
+    }
+
+    /// Waits until the files of all dead letters are written.
+    pub(super) fn finish_letters(&mut self) {
+        for problem in self.parts.letters.take().into_iter().flat_map(DeadLetters::finish) {
+            self.parts.note(&format!("warning: a dead letter was not written: {problem}"));
+        }
+    }
+
+    /// Has what follows from a record written: the file of a dead letter.
+    pub(super) fn project(&mut self, record: &Record) -> Result<(), Error> {
+        let Event::ItemDeadLettered { .. } = &record.event else { return Ok(()) };
+        let place = record.item_id.as_ref().and_then(|id| self.job.map.as_ref()?.find(id));
+        let Some(place) = place.and_then(|(at, _)| usize::try_from(at).ok()) else {
+            return Ok(());
+        };
+        if self.parts.letters.is_none() {
+            let (mask, spool) = (self.parts.mask.clone(), self.spool()?);
+            let layout = self.parts.settings.layout.clone();
+            self.parts.letters = Some(DeadLetters::start(layout, mask, spool)?);
+        }
+        if let Some(letters) = &self.parts.letters {
+            letters.write(record.clone(), place);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! The merge queue: one thread that merges the items' commits into the job's branch.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use prodigy_core::{
+    event::{Event, Fact},
+    ids::{ItemId, JobId},
+    job::{ItemInput, Merging},
+    workflow::Preserve,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::git::{self, Guard, ItemMerge, ItemMerged, Merger, Repo};
+
+/// What the thread is asked to do.
+enum Order {
+    Merge { item: u32, id: ItemId, commits: Merging },
+    Forget { branch: String, force: bool },
+}
+
+/// What the thread answers.
+pub(super) enum Merge {
+    /// What became of an item's commits.
+    Item(ItemInput),
+    /// Something worth recording happened on the way.
+    Fact(Fact),
+    /// Git would not do what was asked; the run cannot go on.
+    Broken(git::Error),
+}
+
+/// Merges commits in the order in which they come.
+pub(super) struct MergeQueue {
+    orders: Option<Sender<Order>>,
+    tip: Arc<Mutex<String>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread works with.
+struct Worker {
+    merger: Merger,
+    guard: Guard,
+    job: JobId,
+    target: String,
+    tip: Arc<Mutex<String>>,
+    /// Whether branches stay when they are merged: every worktree is kept, on its branch.
+    keeps_branches: bool,
+    answers: UnboundedSender<Merge>,
+}
+
+impl MergeQueue {
+    /// Starts the thread for a job's branch.
+    pub(super) fn start(
+        repo: &Repo,
+        job: &JobId,
+        target: &str,
+        guard: Guard,
+        preserve: Preserve,
+        answers: UnboundedSender<Merge>,
+    ) -> Result<Self, super::Error> {
+        let merger = Merger::start(repo, target)?;
+        let tip = Arc::new(Mutex::new(merger.tip().to_owned()));
+        let (orders, received) = channel();
+        let worker = Worker {
+            merger,
+            guard,
+            job: job.clone(),
+            target: target.to_owned(),
+            tip: Arc::clone(&tip),
+            keeps_branches: preserve == Preserve::Always,
+            answers,
+        };
+        let thread = thread::Builder::new()
+            .name("merges".to_owned())
+            .spawn(move || worker.run(&received))
+            .map_err(|source| super::Error::Prepare {
+                what: "no thread can be started for merges".to_owned(),
+                source,
+            })?;
+        Ok(Self { orders: Some(orders), tip, thread: Some(thread) })
+    }
+
+    /// Returns where the job's branch stands.
+    pub(super) fn tip(&self) -> String {
+        self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks for an item's commits to be merged.
+    pub(super) fn merge(&self, item: u32, id: ItemId, commits: Merging) {
+        self.order(Order::Merge { item, id, commits });
+    }
+
+    /// Asks for a branch that nobody needs to be deleted; `force` deletes commits with it.
+    pub(super) fn forget(&self, branch: String, force: bool) {
+        self.order(Order::Forget { branch, force });
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // A thread that is gone has said why.
+            orders.send(order).ok();
+        }
+    }
+}
+
+impl Drop for MergeQueue {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // What it had to say it has said.
+            thread.join().ok();
+        }
+    }
+}
+
+impl Worker {
+    fn run(mut self, orders: &Receiver<Order>) {
+        while let Ok(order) = orders.recv() {
+            let done = match order {
+                Order::Merge { item, id, commits } => self.merge(item, &id, &commits),
+                Order::Forget { branch, force } => self.merger.delete_branch(&branch, force),
+            };
+            if let Err(error) = done {
+                self.answer(Merge::Broken(error));
+                return;
+            }
+        }
+    }
+
+    fn merge(&mut self, item: u32, id: &ItemId, commits: &Merging) -> Result<(), git::Error> {
+        let found = self.guard.check()?;
+        if !found.is_empty() {
+            let changes = found.iter().map(ToString::to_string).collect();
+            self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
+        }
+        let source = super::crew::item_branch(&self.job, id);
+        let message = format!("Merge {id}\n\nProdigy-Job: {}\nProdigy-Item: {id}\n", self.job);
+        let request =
+            ItemMerge { commit: commits.head.clone(), base: commits.base.clone(), message };
+        let target = self.target.clone();
+        let input = match self.merger.merge(&request)? {
+            ItemMerged::Merged { tip } => {
+                self.forget(&source)?;
+                self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&tip);
+                ItemInput::Merged { item, source, target, tip }
+            }
+            ItemMerged::AlreadyMerged => {
+                self.forget(&source)?;
+                let tip = self.merger.tip().to_owned();
+                ItemInput::Merged { item, source, target, tip }
+            }
+            ItemMerged::Conflict { paths } => {
+                self.merger.keep_branch(&source, &commits.head)?;
+                ItemInput::Conflict { item, target, paths }
+            }
+            ItemMerged::Missing => ItemInput::CommitsGone { item },
+        };
+        self.answer(Merge::Item(input));
+        Ok(())
+    }
+
+    /// Deletes the branch of an item that was merged.
+    fn forget(&mut self, branch: &str) -> Result<(), git::Error> {
+        if self.keeps_branches { Ok(()) } else { self.merger.delete_branch(branch, false) }
+    }
+
+    fn answer(&self, answer: Merge) {
+        // A run that does not listen any more is over.
+        self.answers.send(answer).ok();
+    }
+}

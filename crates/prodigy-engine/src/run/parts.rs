@@ -1,0 +1,191 @@
+//! What a run works with, besides the job itself.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    Timestamp,
+    event::{Fact, PauseReason, PhaseName, Record},
+    ids::JobId,
+    job::{Input, Job, StepNames},
+    mask::Mask,
+    workflow::{Body, ErrorPolicy, Map},
+};
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{Error, Settings, begin, crew::Agents, dead_letters::DeadLetters, merges::Merge};
+use crate::{
+    clock,
+    git::{Fingerprint, Guard, JobTree},
+    queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
+    step::{Supervisors, Workplace, visible},
+    store::{JobLock, Journal, Spool},
+};
+
+/// What a run hears while something is under way.
+pub(super) enum Heard {
+    Inside(Fact),
+    Ended(Answer),
+    Finished(FinishedAttempt),
+    Merge(Merge),
+    /// It is time for something that could not start before.
+    Wake,
+}
+
+/// How a step that was started ended.
+pub(super) struct Answer {
+    /// What the job is told.
+    pub(super) input: Input,
+    /// The worktree after it, if that is known.
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// What a person should know about it.
+    pub(super) note: Option<String>,
+}
+
+/// What a run works with, besides the job itself.
+pub(super) struct Parts {
+    pub(super) settings: Settings,
+    pub(super) id: JobId,
+    pub(super) journal: Journal,
+    pub(super) begun: Instant,
+    pub(super) tree: Option<JobTree>,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) workplace: Option<Arc<Workplace>>,
+    pub(super) supervisors: Supervisors,
+    pub(super) mask: Mask,
+    pub(super) inside: (UnboundedSender<Fact>, UnboundedReceiver<Fact>),
+    pub(super) ended: (UnboundedSender<Answer>, UnboundedReceiver<Answer>),
+    pub(super) merged: (UnboundedSender<Merge>, UnboundedReceiver<Merge>),
+    /// Whether a top-level step or the selection of items is under way.
+    pub(super) busy: bool,
+    /// How many merges of items are under way.
+    pub(super) merging: u32,
+    pub(super) queue: LocalQueue,
+    pub(super) agents: Agents,
+    pub(super) map: Option<Arc<Map>>,
+    pub(super) policy: Option<Arc<ErrorPolicy>>,
+    pub(super) spool: Option<Spool>,
+    pub(super) letters: Option<DeadLetters>,
+    /// What `${map.…}` shows, once the items are done.
+    pub(super) map_vars: Option<Value>,
+    /// When the phase that is under way has to be over.
+    pub(super) deadline: Option<(PhaseName, Instant)>,
+    pub(super) commits: u64,
+    /// The commit up to which `commits` counts.
+    pub(super) counted: String,
+    pub(super) guard: Guard,
+    pub(super) env: Value,
+    pub(super) files_changed: usize,
+    /// Why nothing new may start, if not for a signal.
+    pub(super) halt: Option<PauseReason>,
+    pub(super) names: StepNames,
+    /// When something can start that could not before.
+    pub(super) wake: Option<Timestamp>,
+    pub(super) checkpointed: Instant,
+    _lock: JobLock,
+}
+
+impl Parts {
+    pub(super) fn new(
+        settings: Settings,
+        id: JobId,
+        lock: JobLock,
+        journal: Journal,
+    ) -> Result<Self, Error> {
+        crate::store::create_dir(&settings.layout.state_dir(&id).join("tmp"))?;
+        let mask = begin::mask(&settings.secrets);
+        let guard = begin::guard(&settings, &id)?;
+        let env = visible(&settings.base_env);
+        let (map, policy) = match &settings.workflow.body {
+            Body::Sequential { .. } => (None, None),
+            Body::MapReduce(body) => {
+                (Some(Arc::new(body.map.clone())), Some(Arc::new(body.error_policy.clone())))
+            }
+        };
+        Ok(Self {
+            names: begin::step_names(&settings.workflow),
+            settings,
+            env,
+            files_changed: 0,
+            id,
+            journal,
+            begun: Instant::now(),
+            tree: None,
+            fingerprint: None,
+            workplace: None,
+            supervisors: Supervisors::default(),
+            mask,
+            inside: unbounded_channel(),
+            ended: unbounded_channel(),
+            merged: unbounded_channel(),
+            busy: false,
+            merging: 0,
+            queue: LocalQueue::default(),
+            agents: Agents::default(),
+            map,
+            policy,
+            spool: None,
+            letters: None,
+            map_vars: None,
+            deadline: None,
+            commits: 0,
+            counted: String::new(),
+            guard,
+            halt: None,
+            wake: None,
+            checkpointed: Instant::now(),
+            _lock: lock,
+        })
+    }
+
+    /// Tells the reporter something that is not a fact about the job.
+    pub(super) fn note(&mut self, note: &str) {
+        self.settings.reporter.note(note);
+    }
+
+    /// Waits until something happens.
+    pub(super) async fn wait(&mut self) -> Heard {
+        let wake = self.wake.map(clock::until);
+        // What happened inside a step is written before how the step ended.
+        tokio::select! {
+            biased;
+            Some(fact) = self.inside.1.recv() => Heard::Inside(fact),
+            Some(answer) = self.ended.1.recv() => Heard::Ended(answer),
+            finished = self.queue.finished() => Heard::Finished(finished),
+            Some(merge) = self.merged.1.recv() => Heard::Merge(merge),
+            () = tokio::time::sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => Heard::Wake,
+        }
+    }
+
+    /// Returns what has happened already, if anything has.
+    pub(super) fn heard(&mut self) -> Option<Heard> {
+        if let Ok(fact) = self.inside.1.try_recv() {
+            return Some(Heard::Inside(fact));
+        }
+        if let Ok(answer) = self.ended.1.try_recv() {
+            return Some(Heard::Ended(answer));
+        }
+        if let Some(finished) = self.queue.try_finished() {
+            return Some(Heard::Finished(finished));
+        }
+        self.merged.1.try_recv().ok().map(Heard::Merge)
+    }
+
+    /// Returns whether nothing is under way.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.busy && self.merging == 0 && self.agents.are_idle()
+    }
+
+    /// Folds records that are in the journal and shows them.
+    pub(super) fn take_in(&mut self, job: &mut Job, records: &[Record]) -> Result<(), Error> {
+        for record in records {
+            job.apply(record)
+                .map_err(|source| Error::Journalled { job: self.id.clone(), source })?;
+            self.settings.reporter.record(record, job);
+        }
+        Ok(())
+    }
+}

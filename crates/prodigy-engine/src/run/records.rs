@@ -1,0 +1,74 @@
+//! What may be written, and what has to be on disk before the job goes on.
+
+use prodigy_core::{
+    event::{Event, Fact, PauseReason},
+    job::Input,
+    mask::Mask,
+};
+
+/// Takes secrets out of an event.
+pub(super) fn hide(mask: &Mask, event: &mut Event) {
+    if mask.is_empty() {
+        return;
+    }
+    // Every event came from JSON-able parts, so both ways succeed; if one did not,
+    // the event as it is has already been masked where output was read.
+    if let Ok(mut value) = serde_json::to_value(&*event) {
+        mask.mask_value(&mut value);
+        if let Ok(masked) = serde_json::from_value(value) {
+            *event = masked;
+        }
+    }
+}
+
+/// Returns the input that stops a run for a reason.
+pub(super) fn stop(reason: PauseReason) -> Input {
+    let message = match reason {
+        PauseReason::Interrupted => "stopped by Ctrl-C",
+        PauseReason::Terminated => "stopped by a signal",
+        PauseReason::MergeOutstanding => "the result waits to be merged",
+        PauseReason::DiskFull => "too little disk space is left",
+        PauseReason::Policy => "the error policy stopped it",
+    };
+    Input::Stop { reason, message: message.to_owned() }
+}
+
+/// Returns whether the job may go on only once an event is on disk.
+///
+/// A step of the job's own that is done is not among them: it is written before the
+/// next one starts, which `kill -9` cannot undo, and synced a moment later.
+pub(super) fn awaited(fact: &Fact) -> bool {
+    match &fact.event {
+        // Whether an item's commits were merged can be seen in the branch.
+        Event::WorktreeMerged { .. } => fact.item_id.is_none(),
+        Event::JobStarted(_)
+        | Event::JobPaused { .. }
+        | Event::JobCompleted { .. }
+        | Event::JobFailed { .. }
+        | Event::PhaseCompleted { .. }
+        | Event::ItemsSelected { .. }
+        | Event::AgentCompleted(_)
+        | Event::ItemSkipped { .. }
+        | Event::ItemDeadLettered { .. } => true,
+        Event::JobResumed { .. }
+        | Event::PhaseStarted { .. }
+        | Event::ItemQueued {}
+        | Event::AgentStarted { .. }
+        | Event::AgentFailed(_)
+        | Event::AgentRetrying { .. }
+        | Event::CircuitOpen { .. }
+        | Event::CircuitHalfOpen {}
+        | Event::CircuitClosed {}
+        | Event::StepStarted { .. }
+        | Event::StepCompleted(_)
+        | Event::StepFailed { .. }
+        | Event::StepSkipped { .. }
+        | Event::AgentUsage { .. }
+        | Event::WorktreeCreated { .. }
+        | Event::WorktreePreserved { .. }
+        | Event::WorktreeCleaned { .. }
+        | Event::MergeConflict { .. }
+        | Event::GitTampering { .. }
+        | Event::CheckpointCreated { .. } => false,
+    }
+}

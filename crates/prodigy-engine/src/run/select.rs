@@ -1,0 +1,196 @@
+//! Choosing the items of a job, in the job's worktree.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use prodigy_core::{
+    failure::{Failure, FailureKind},
+    items::{self, InputKind, Items, Selection, is_path},
+    job::{Input, ItemInput},
+    template::{Dialect, Names, Script},
+    vars::Vars,
+    workflow::{Map, MapInput},
+};
+
+use super::{Error, Run, files::matching_files, parts::Answer};
+use crate::{
+    step::{self, Workplace},
+    store::Spool,
+};
+
+/// The largest input that is read.
+const INPUT_LIMIT: u64 = 1024 * 1024 * 1024;
+
+impl Run {
+    /// Chooses the items; they come as an input.
+    pub(super) fn select_items(&mut self) -> Result<(), Error> {
+        let Some(map) = self.parts.map.clone() else { return Ok(()) };
+        let workplace = self.workplace()?;
+        let vars = self.vars(0);
+        let spool = self.parts.settings.layout.items_file(&self.parts.id);
+        let ended = self.parts.ended.0.clone();
+        self.parts.busy = true;
+        // The handle is not needed: the task always answers, and `go` waits for the answer.
+        drop(tokio::spawn(async move {
+            let (input, note) = match select(&workplace, &map, &vars, spool).await {
+                Ok((selected, note)) => (Input::Item(selected), note),
+                // The run was stopped meanwhile.
+                Err(failure) if failure.kind == FailureKind::Cancelled => (Input::Tick, None),
+                Err(failure) => (Input::Item(ItemInput::Unusable(failure)), None),
+            };
+            // The loop listens until the answer is in.
+            ended.send(Answer { input, fingerprint: None, note }).ok();
+        }));
+        Ok(())
+    }
+
+    /// Finds the items that were chosen and not queued; they come as an input.
+    pub(super) fn find_items(&mut self, from: u32) -> Result<(), Error> {
+        let spool = self.spool()?;
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let ids = spool.ids().skip(from).collect::<Result<Vec<_>, _>>()?;
+        self.inputs.push_back(Input::Item(ItemInput::Found(ids)));
+        Ok(())
+    }
+
+    /// Returns the items that were chosen.
+    pub(super) fn spool(&mut self) -> Result<Spool, Error> {
+        if let Some(spool) = &self.parts.spool {
+            return Ok(spool.clone());
+        }
+        let path = self.parts.settings.layout.items_file(&self.parts.id);
+        let sha256 = self.job.map.as_ref().map(|map| map.sha256.clone()).unwrap_or_default();
+        let spool = Spool::open(&path, &sha256)?;
+        self.parts.spool = Some(spool.clone());
+        Ok(spool)
+    }
+}
+
+/// Reads the input, chooses the items and stores them; says why there are none.
+async fn select(
+    workplace: &Workplace,
+    map: &Arc<Map>,
+    vars: &Vars,
+    spool: PathBuf,
+) -> Result<(ItemInput, Option<String>), Failure> {
+    let source = read(workplace, map, vars).await?;
+    let map = Arc::clone(map);
+    let chosen = tokio::task::spawn_blocking(move || {
+        let selection = Selection::from(&*map);
+        let from = source.shown();
+        let chosen = source.items().and_then(|input| items::select(input, &selection));
+        let chosen = chosen.map_err(|error| {
+            let message = format!("the items cannot be had from {from}: {error}");
+            Failure::new(FailureKind::ParseError, message)
+        })?;
+        let note = chosen
+            .is_empty()
+            .then(|| format!("no items were selected: {}", source.why_none(&selection)));
+        let stored = Spool::write(&spool, chosen.iter()).map_err(|error| {
+            Failure::new(FailureKind::WorktreeError, format!("the items cannot be kept: {error}"))
+        })?;
+        let ids = chosen.into_iter().map(|item| item.id).collect();
+        Ok((ItemInput::Selected { sha256: stored.sha256().to_owned(), ids }, note))
+    });
+    chosen.await.map_err(|error| Failure::new(FailureKind::WorktreeError, error.to_string()))?
+}
+
+/// What the items are chosen from.
+enum Source {
+    Values(Vec<serde_json::Value>),
+    Names { names: Vec<String>, pattern: String },
+    Bytes { bytes: Vec<u8>, kind: InputKind, from: String },
+}
+
+impl Source {
+    fn items(&self) -> Result<Items<'_>, items::Error> {
+        match self {
+            Self::Values(values) => Items::of_values(values.clone()),
+            Self::Names { names, .. } => Items::of_texts(names),
+            Self::Bytes { bytes, kind, .. } => items::read(bytes, *kind),
+        }
+    }
+
+    /// Returns why a selection leaves nothing.
+    fn why_none(&self, selection: &Selection) -> String {
+        match self {
+            Self::Names { names, pattern } if names.is_empty() => {
+                format!("no file matches `{pattern}`")
+            }
+            Self::Values(_) | Self::Names { .. } | Self::Bytes { .. } => {
+                let why =
+                    self.items().and_then(|input| items::why_none(input, selection, &self.shown()));
+                why.unwrap_or_else(|error| error.to_string())
+            }
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Values(_) => "the workflow".to_owned(),
+            Self::Names { pattern, .. } => format!("the files that match `{pattern}`"),
+            Self::Bytes { from, .. } => format!("`{from}`"),
+        }
+    }
+}
+
+async fn read(workplace: &Workplace, map: &Map, vars: &Vars) -> Result<Source, Failure> {
+    let missing = |message: String| Failure::new(FailureKind::InputMissing, message);
+    let render = |text: &prodigy_core::template::Text| {
+        let filled = text.render(vars);
+        filled.map_err(|error| Failure::new(FailureKind::TemplateError, error.to_string()))
+    };
+    match &map.input {
+        MapInput::Items(values) => Ok(Source::Values(values.clone())),
+        MapInput::Glob(pattern) => {
+            let pattern = render(pattern)?;
+            let root = workplace.tree.path().to_owned();
+            let found =
+                matching_files(&root, &pattern).map_err(|error| missing(error.to_string()))?;
+            Ok(Source::Names { names: found, pattern })
+        }
+        MapInput::Command(script) => printed(workplace, script, vars).await,
+        MapInput::File(path) => file(workplace, &render(path)?),
+        MapInput::Guess(text) => {
+            let text = render(text)?;
+            if workplace.tree.path().join(&text).is_file() || is_path(&text) {
+                return file(workplace, &text);
+            }
+            let script = Script::parse(&text, &Names::default(), Dialect::Posix, false);
+            let script = script.map_err(|_| missing(format!("`{text}` is not a command")))?;
+            printed(workplace, &script, vars).await
+        }
+    }
+}
+
+/// Reads a file in the job's worktree.
+fn file(workplace: &Workplace, path: &str) -> Result<Source, Failure> {
+    let missing = |message: String| Failure::new(FailureKind::InputMissing, message);
+    let place = step::inside(workplace.tree.path(), Path::new(path)).map_err(&missing)?;
+    let cannot = |why: String| missing(format!("the input `{path}` cannot be read: {why}"));
+    let found = fs::metadata(&place).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            let message = "in the job's worktree to read items from";
+            return missing(format!("there is no file `{path}` {message}"));
+        }
+        cannot(error.to_string())
+    })?;
+    if !found.is_file() {
+        return Err(cannot("it is not a regular file".to_owned()));
+    }
+    if found.len() > INPUT_LIMIT {
+        return Err(cannot(format!("it is larger than {} MiB", INPUT_LIMIT / 1024 / 1024)));
+    }
+    let bytes = fs::read(&place).map_err(|error| cannot(error.to_string()))?;
+    let kind = InputKind::of_path(Path::new(path)).map_err(|error| missing(error.to_string()))?;
+    Ok(Source::Bytes { bytes, kind, from: path.to_owned() })
+}
+
+/// Runs a command in the job's worktree and takes what it prints.
+async fn printed(workplace: &Workplace, script: &Script, vars: &Vars) -> Result<Source, Failure> {
+    let bytes = step::printed(workplace, script, vars, "map.input").await?;
+    Ok(Source::Bytes { bytes, kind: InputKind::Output, from: script.source().to_owned() })
+}

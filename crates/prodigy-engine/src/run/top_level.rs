@@ -1,0 +1,141 @@
+//! One top-level step: how it ends, and what it leaves in the worktree.
+
+use std::time::Instant;
+
+use prodigy_core::{
+    event::{Snapshot, StepCompleted},
+    failure::{Failure, FailureKind},
+    job::Input,
+    vars::value_text,
+    workflow::{SetupCapture, Step, step_label},
+};
+
+use super::parts::Answer;
+use crate::{
+    git::{self, Fingerprint, JobTree},
+    step::{self, Done, Finished, Scope, Task, Workplace, millis},
+};
+
+/// A top-level step that is under way.
+pub(super) struct TopLevel {
+    pub(super) step: Step,
+    pub(super) path: String,
+    pub(super) attempt: u32,
+    /// The variables that the setup phase makes of its output.
+    pub(super) captures: Vec<SetupCapture>,
+    /// When its phase has to be over.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl TopLevel {
+    /// Runs the step and says how it ended.
+    pub(super) async fn run(self, workplace: &Workplace, look: Look, mut scope: Scope) -> Answer {
+        let begun = Instant::now();
+        let deadline = self.deadline;
+        let task = Task { step: &self.step, path: &self.path, top_level: true, deadline };
+        let finished = step::run(workplace, task, &mut scope).await;
+        let duration_ms = millis(begun.elapsed());
+        let fail = |failure, attempt, log| {
+            let step = self.path.clone();
+            let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
+            Answer { input, fingerprint: None, note: None }
+        };
+        // However the step ended, it may have planted something.
+        if let Err(failure) = workplace.check_settings() {
+            return fail(failure, self.attempt, None);
+        }
+        let input = match finished {
+            Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
+            Finished::Skipped { when } => {
+                let name = step_label(&self.step);
+                Input::StepSkipped { step: self.path, id: self.step.id, name, when }
+            }
+            Finished::Stop { failure, attempt, log } => return fail(failure, attempt, log),
+            Finished::Interrupted => Input::Tick,
+        };
+        Answer { input, fingerprint: None, note: None }
+    }
+
+    /// Records what the step left behind, the worktree included.
+    async fn done(self, done: Done, look: Look, mut scope: Scope, duration_ms: u64) -> Answer {
+        let seen = match look.after().await {
+            Ok(seen) => seen,
+            Err(failure) => {
+                let (step, attempt, log) = (self.path, done.attempt, done.log);
+                let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
+                return Answer { input, fingerprint: None, note: None };
+            }
+        };
+        for capture in &self.captures {
+            let text = scope.captures.get(&capture.name).map(value_text).unwrap_or_default();
+            match capture.read(&text) {
+                Ok(value) => drop(scope.captures.insert(capture.name.clone(), value)),
+                Err(why) => {
+                    let message = format!("cannot capture `{}`: {why}", capture.name);
+                    let failure = Failure::new(FailureKind::ParseError, message);
+                    let (step, attempt, log) = (self.path, done.attempt, done.log);
+                    let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
+                    return Answer { input, fingerprint: None, note: None };
+                }
+            }
+        }
+        // The fold keeps this step's own result; what the scope holds is about the steps inside.
+        let id = self.step.id.clone();
+        if let Some(id) = &id {
+            scope.inner.remove(id);
+        }
+        let input = Input::StepDone(Box::new(StepCompleted {
+            step: self.path,
+            id,
+            attempt: done.attempt.max(self.attempt),
+            status: done.status,
+            exit_code: done.exit_code,
+            duration_ms,
+            output: done.output,
+            agent: done.agent,
+            captures: scope.captures,
+            inner: scope.inner,
+            snapshot: seen.snapshot,
+            log: done.log,
+        }));
+        Answer { input, fingerprint: Some(seen.fingerprint), note: None }
+    }
+}
+
+/// What is needed to see what a step did to the worktree.
+pub(super) struct Look {
+    pub(super) tree: JobTree,
+    pub(super) before: Fingerprint,
+}
+
+/// What a step did to the worktree.
+struct Seen {
+    snapshot: Option<Snapshot>,
+    fingerprint: Fingerprint,
+}
+
+impl Look {
+    /// Takes a snapshot of the worktree if anything in it changed.
+    async fn after(self) -> Result<Seen, Failure> {
+        let failed = |why: String| {
+            let message = format!("the worktree cannot be recorded: {why}");
+            Failure::new(FailureKind::WorktreeError, message)
+        };
+        // Nothing else of the job runs now, so that a walk may take its time here; a thread
+        // of its own would cost more than most walks.
+        let fingerprint = self.tree.fingerprint().map_err(|error| failed(error.to_string()))?;
+        if fingerprint.matches(&self.before) {
+            return Ok(Seen { snapshot: None, fingerprint });
+        }
+        match tokio::task::spawn_blocking(move || self.snapshot()).await {
+            Ok(seen) => seen.map_err(|error| failed(error.to_string())),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    fn snapshot(&self) -> Result<Seen, git::Error> {
+        let snapshot = Some(self.tree.snapshot()?);
+        // Taking it may refresh git's own files.
+        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()? })
+    }
+}

@@ -1,0 +1,390 @@
+//! One agent of a job: it takes attempts from the queue, one after the other.
+
+use std::{path::PathBuf, sync::Arc};
+
+use prodigy_core::{
+    event::{Event, Fact},
+    failure::{Failure, FailureKind},
+    ids::{AgentId, ItemId},
+    workflow::{Isolation, Preserve},
+};
+
+use super::{
+    attempt::{self, Attempt},
+    crew::{Crew, item_branch},
+    furnish,
+};
+use crate::{
+    git::{self, JobTree, Leftover, Slot},
+    queue::{Claim, Outcome, Settled, WorkQueue as _},
+    step::{Identity, ItemIdentity, Supervisors, Workplace},
+};
+
+/// Takes attempts until there are no more.
+pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
+    let mut desk = Desk {
+        crew,
+        agent,
+        slot: None,
+        supervisors: Supervisors::default(),
+        old: None,
+        kept: Vec::new(),
+    };
+    while let Some(claim) = desk.crew.queue.claim(agent).await {
+        desk.see_through(claim).await;
+    }
+    desk.leave().await;
+}
+
+/// Where an agent works, and what it keeps between attempts.
+struct Desk {
+    crew: Arc<Crew>,
+    agent: AgentId,
+    slot: Option<Slot>,
+    supervisors: Supervisors,
+    /// The branch of the last attempt, if nothing of it is needed.
+    old: Option<String>,
+    /// What stays in the worktree from item to item.
+    kept: Vec<String>,
+}
+
+/// What is left when an attempt is over.
+struct Over {
+    id: ItemId,
+    outcome: Outcome,
+    left: Option<Leftover>,
+    /// Whether every process of it ended by itself, so that the worktree can be used again.
+    is_clean: bool,
+}
+
+/// An attempt whose worktree is put away.
+struct PutAway {
+    id: ItemId,
+    attempt: u32,
+    left: Option<Leftover>,
+    /// Whether the item has failed for good.
+    failed: bool,
+    /// Whether the worktree can be used again.
+    clean: bool,
+}
+
+impl Desk {
+    /// Makes an attempt and does what becomes of it.
+    async fn see_through(&mut self, claim: Claim) {
+        let assignment = claim.assignment.clone();
+        let over = self.attempt(&claim).await;
+        let (id, left, mut is_clean) = (over.id, over.left, over.is_clean);
+        let mut is_done = matches!(&over.outcome, Outcome::Completed(done) if !done.has_commits());
+        let step = match &over.outcome {
+            Outcome::Failed { step, .. } => step.clone(),
+            Outcome::Completed(_) | Outcome::Handled { .. } | Outcome::Released => None,
+        };
+        let mut settled = self.crew.queue.finish(claim, over.outcome).await;
+        while let Settled::Handle { claim, name, failure } = settled {
+            let identity = self.identity(&id, assignment.attempt);
+            let failed = attempt::FailedStep { step: step.as_deref(), failure: &failure };
+            let handler = self.handle(&identity, assignment.item, &name, failed).await;
+            is_clean &= handler.as_ref().is_none_or(is_orderly);
+            let outcome = match handler {
+                Some(broken) if broken.kind == FailureKind::Cancelled => Outcome::Released,
+                handler => Outcome::Handled { failure, handler },
+            };
+            settled = self.crew.queue.finish(claim, outcome).await;
+        }
+        let failed = match settled {
+            Settled::Released { failed } => {
+                is_done |= failed;
+                failed
+            }
+            // Nobody waits for this any more: the run ends, or it was given to another.
+            Settled::Fenced | Settled::Handle { .. } => {
+                (is_clean, is_done) = (false, false);
+                false
+            }
+        };
+        if is_done {
+            // Nothing of the branch is needed once the worktree is on another one. An item
+            // that is tried again may be under way elsewhere by then: its branch is not ours.
+            self.old = Some(item_branch(&self.crew.job, &id));
+        }
+        let ended = PutAway { id, attempt: assignment.attempt, left, failed, clean: is_clean };
+        self.put_away(ended).await;
+    }
+
+    fn identity(&self, id: &ItemId, attempt: u32) -> Identity {
+        let item = ItemIdentity { id: id.clone(), agent: self.agent, attempt };
+        Identity { job: self.crew.job.clone(), item: Some(item) }
+    }
+
+    /// Makes the worktree ready and runs the item's steps.
+    async fn attempt(&mut self, claim: &Claim) -> Over {
+        let (place, number) = (claim.assignment.item, claim.assignment.attempt);
+        let fallback = ItemId::at(usize::try_from(place).unwrap_or_default() + 1, 1);
+        let item = match self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX)) {
+            Ok(item) => item,
+            Err(error) => return Over::broken(fallback, error.to_string()),
+        };
+        let id = item.id.clone();
+        let identity = self.identity(&id, number);
+        let workplace = match self.workplace(identity).await {
+            Ok(workplace) => workplace,
+            Err(failure) => return Over::failed(id, failure),
+        };
+        let base = match self.base() {
+            Ok(base) => base,
+            Err(error) => return Over::broken(id, error.to_string()),
+        };
+        let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
+        let mut ended = attempt::run(attempt).await;
+        let is_clean = ended.is_clean();
+        let left = match self.examine().await {
+            Ok(left) => left,
+            Err(failure) => {
+                ended.fail(failure);
+                None
+            }
+        };
+        if left.as_ref().is_some_and(|left| left.commits == 0 && left.head != base) {
+            let message = "HEAD was left at a commit from before the item began";
+            ended.fail(broken(message.to_owned()));
+        }
+        let outcome = ended.outcome(&base, left.as_ref());
+        Over { id, outcome, left, is_clean }
+    }
+
+    /// Returns the commit that the attempt starts from.
+    fn base(&self) -> Result<String, git::Error> {
+        match &self.slot {
+            Some(slot) => slot.tree().head(),
+            None => Ok(String::new()),
+        }
+    }
+
+    /// Runs the handler of the error policy; returns why it failed, if it did.
+    async fn handle(
+        &self,
+        identity: &Identity,
+        place: u32,
+        name: &str,
+        failed: attempt::FailedStep<'_>,
+    ) -> Option<Failure> {
+        let Some(steps) = self.crew.handlers.get(name) else {
+            let message = format!("there is no handler `{name}`");
+            return Some(Failure::new(FailureKind::TemplateError, message));
+        };
+        let read = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
+        let item = match read {
+            Ok(item) => item,
+            Err(error) => {
+                return Some(Failure::new(FailureKind::WorktreeError, error.to_string()));
+            }
+        };
+        let workplace = self.workplace_at(identity.clone());
+        let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
+        attempt::handle(attempt, steps, name, failed).await
+    }
+
+    /// Makes the worktree ready for an item.
+    async fn workplace(&mut self, identity: Identity) -> Result<Workplace, Failure> {
+        let temporary = self.crew.tools.state.join("tmp").join(self.agent.to_string());
+        crate::store::create_dir(&temporary).map_err(|error| broken(error.to_string()))?;
+        if self.crew.map.isolation == Isolation::Shared {
+            return Ok(self.workplace_at(identity));
+        }
+        let item = identity.item.as_ref().map(|item| item.id.clone());
+        let Some(id) = item else { return Err(broken("no item".to_owned())) };
+        let branch = item_branch(&self.crew.job, &id);
+        let tip = self.crew.merges.as_ref().map(super::merges::MergeQueue::tip);
+        let tip = tip.unwrap_or_default();
+        if let Some(slot) = self.slot.take() {
+            self.slot = Some(self.lease(slot, branch.clone(), tip).await?);
+        } else {
+            self.slot = Some(self.create(branch.clone(), tip.clone()).await?);
+            let workplace = self.workplace_at(identity.clone());
+            workplace.tell(Event::WorktreeCreated {
+                path: workplace.tree.path().to_string_lossy().into_owned(),
+                branch: branch.clone(),
+                commit: workplace.tree.head().map_err(|error| broken(error.to_string()))?,
+            });
+            match furnish::furnish(&self.crew, &workplace).await {
+                Ok(kept) => {
+                    self.kept = kept;
+                    self.settle_in(branch.clone(), tip).await?;
+                }
+                Err(failure) => {
+                    // Half furnished, it would be missing something for the next item too.
+                    self.discard().await;
+                    return Err(failure);
+                }
+            }
+        }
+        if let Some(old) = self.old.take().filter(|old| *old != branch) {
+            self.crew.forget(old, true);
+        }
+        Ok(self.workplace_at(identity))
+    }
+
+    fn workplace_at(&self, identity: Identity) -> Workplace {
+        let tree: &JobTree = self.slot.as_ref().map_or(&self.crew.job_tree, Slot::tree);
+        Workplace {
+            tools: Arc::clone(&self.crew.tools),
+            identity,
+            tree: tree.clone(),
+            supervisors: self.supervisors.clone(),
+            spent: std::sync::Mutex::default(),
+        }
+    }
+
+    async fn create(&self, branch: String, tip: String) -> Result<Slot, Failure> {
+        let (repo, path) = (self.crew.repo.clone(), self.path());
+        blocking(move || repo.create_slot(&path, &branch, &tip)).await
+    }
+
+    /// Makes a furnished worktree what it will be for later items, so that what it was
+    /// furnished with does not count as the work of the first one.
+    ///
+    /// What its setup committed goes too: later items do not begin from that either.
+    async fn settle_in(&mut self, branch: String, tip: String) -> Result<(), Failure> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        let Some(slot) = self.slot.take() else { return Ok(()) };
+        self.slot = Some(self.lease(slot, branch, tip).await?);
+        Ok(())
+    }
+
+    async fn lease(&self, mut slot: Slot, branch: String, tip: String) -> Result<Slot, Failure> {
+        let kept = self.kept.clone();
+        blocking(move || slot.lease(&branch, &tip, &kept).map(|()| slot)).await
+    }
+
+    fn path(&self) -> PathBuf {
+        self.crew.worktrees.join(self.agent.to_string())
+    }
+
+    /// Looks at what an attempt left behind.
+    async fn examine(&mut self) -> Result<Option<Leftover>, Failure> {
+        let Some(mut slot) = self.slot.take() else { return Ok(None) };
+        let (slot, left) = blocking(move || {
+            let left = slot.examine()?;
+            Ok((slot, left))
+        })
+        .await?;
+        self.slot = Some(slot);
+        Ok(Some(left))
+    }
+
+    /// Keeps what is worth keeping, and makes the worktree ready for the next item.
+    async fn put_away(&mut self, ended: PutAway) {
+        let Some(slot) = self.slot.take() else { return };
+        let is_untouched = ended.left.as_ref().is_some_and(|left| left.is_untouched);
+        let keep = match self.crew.preserve {
+            Preserve::Always => true,
+            Preserve::Failed => ended.failed && !is_untouched,
+            Preserve::Never => false,
+        };
+        if keep {
+            self.keep(slot, ended).await;
+            return;
+        }
+        self.slot = Some(slot);
+        if !ended.clean {
+            self.discard().await;
+        }
+    }
+
+    /// Keeps an item's worktree, or a reference to all that was in it.
+    async fn keep(&mut self, slot: Slot, ended: PutAway) {
+        let PutAway { id, attempt, left, failed, clean } = ended;
+        let crew = Arc::clone(&self.crew);
+        let (tools, agent_id, item_id) = (&crew.tools, Some(self.agent), Some(id.clone()));
+        let tell = |path: String, reason: &str| {
+            let event = Event::WorktreePreserved { path, reason: reason.to_owned() };
+            tools.tell(Fact { agent_id, item_id: item_id.clone(), event });
+        };
+        if !clean || crew.keeps_another() {
+            let mut path = crew.worktrees.join(id.as_str());
+            if path.symlink_metadata().is_ok() {
+                path.set_file_name(format!("{id}.{attempt}"));
+            }
+            let target = path.clone();
+            // The worktree of an item that failed for good stays on its branch.
+            let leave_at = left.filter(|_| !failed).map(|left| left.head);
+            if failed {
+                self.old = None;
+            }
+            let reason =
+                if failed { "the item failed" } else { "`preserve_worktrees` is `always`" };
+            match blocking(move || slot.keep_as(&target, leave_at.as_deref())).await {
+                Ok(()) => tell(path.to_string_lossy().into_owned(), reason),
+                Err(failure) => tell(String::new(), &failure.message),
+            }
+            return;
+        }
+        let reference = format!("refs/prodigy/{}/failed/{id}", crew.job);
+        let name = reference.clone();
+        match blocking(move || slot.record(&name).map(|_| slot)).await {
+            Ok(slot) => {
+                self.slot = Some(slot);
+                tell(reference, "the item failed; `git show` has what it left");
+            }
+            Err(failure) => tell(String::new(), &failure.message),
+        }
+    }
+
+    /// Throws the worktree away: nobody knows what is in it.
+    async fn discard(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        if let Ok(Some(trash)) = blocking(move || slot.discard()).await {
+            self.crew.throw_away(trash);
+        }
+    }
+
+    /// Puts everything away for good.
+    async fn leave(&mut self) {
+        self.supervisors.close().await;
+        self.discard().await;
+        if let Some(old) = self.old.take() {
+            self.crew.forget(old, true);
+        }
+    }
+}
+
+impl Over {
+    /// Makes one of an attempt that could not even begin.
+    fn failed(id: ItemId, failure: Failure) -> Self {
+        let outcome = Outcome::Failed { step: None, failure, duration_ms: 0, cost_usd: 0.0 };
+        Self { id, outcome, left: None, is_clean: false }
+    }
+
+    fn broken(id: ItemId, why: String) -> Self {
+        Self::failed(id, broken(why))
+    }
+}
+
+/// Returns whether a failure leaves a worktree in which no process is at work.
+pub(super) fn is_orderly(failure: &Failure) -> bool {
+    !matches!(
+        failure.kind,
+        FailureKind::Timeout
+            | FailureKind::Stalled
+            | FailureKind::WorkerLost
+            | FailureKind::Cancelled
+            | FailureKind::WorktreeError
+            | FailureKind::DiskFull
+    )
+}
+
+fn broken(why: String) -> Failure {
+    Failure::new(FailureKind::WorktreeError, why)
+}
+
+/// Does something with git where it keeps nobody waiting.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, git::Error> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| broken(error.to_string())),
+        Err(error) => Err(broken(error.to_string())),
+    }
+}
