@@ -1,8 +1,15 @@
 //! `cargo xtask crash`: kill and resume, many times.
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use prodigy_testkit::crash::{Broken, trial, undisturbed};
+use prodigy_testkit::{
+    crash::{trial, undisturbed},
+    crash_map::{map_trial, map_undisturbed, scale},
+    killing::Broken,
+};
 
 use crate::{
     error::Error,
@@ -11,11 +18,21 @@ use crate::{
 
 /// Kill a workflow at random moments, resume it, and check that nothing is lost or done twice
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct CrashArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+
     /// How many trials to make
     #[arg(long, default_value_t = 20)]
     runs: u64,
 
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args, Debug)]
+struct Common {
     /// The number that decides when to kill; trial N uses SEED + N
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -25,14 +42,61 @@ pub(crate) struct CrashArgs {
     binary: Option<PathBuf>,
 }
 
+/// What is killed instead of a sequential workflow.
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Kill MapReduce jobs at random moments and check every item
+    Map(MapArgs),
+    /// Run one large MapReduce job, killing nothing, and check every item and the checkout
+    Scale(ScaleArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct ScaleArgs {
+    /// How many items the job has
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    items: u32,
+
+    /// How many of them are worked on at once
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    slots: u32,
+
+    /// Use this binary instead of building one
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+struct MapArgs {
+    /// How many kills to make in all
+    #[arg(long, default_value_t = 40)]
+    kills: u32,
+
+    /// How many items each job has
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    items: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
 pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
-    let binary = chosen(args.binary.as_deref(), false)?;
-    let span = undisturbed(&binary).map_err(|broken| failed(*broken, None))?;
+    match &args.what {
+        None => sequential(args),
+        Some(What::Map(args)) => map(args),
+        Some(What::Scale(args)) => large(args),
+    }
+}
+
+fn sequential(args: &CrashArgs) -> Result<(), Error> {
+    let binary = chosen(args.common.binary.as_deref(), false)?;
+    let span = undisturbed(&binary).map_err(|broken| failed(*broken, ""))?;
     note(format_args!("undisturbed: {} ms", span.as_millis()));
     let mut kills = 0;
     for number in 0..args.runs {
-        let seed = args.seed.wrapping_add(number);
-        let survived = trial(&binary, seed, span).map_err(|broken| failed(*broken, Some(seed)))?;
+        let seed = args.common.seed.wrapping_add(number);
+        let again = format!("--runs 1 --seed {seed}");
+        let survived = trial(&binary, seed, span).map_err(|broken| failed(*broken, &again))?;
         kills += survived.kills;
         note(format_args!(
             "trial {}/{}: seed {seed}, killed {} times, {} starts, {} ms",
@@ -47,12 +111,68 @@ pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn failed(broken: Broken, seed: Option<u64>) -> Error {
+fn map(args: &MapArgs) -> Result<(), Error> {
+    let binary = chosen(args.common.binary.as_deref(), false)?;
+    let calm = map_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
+    note(format_args!(
+        "undisturbed: {} ms, {} items succeeded, {} dead-lettered, circuit opened {} times",
+        calm.survived.duration.as_millis(),
+        calm.successful,
+        calm.dead,
+        calm.opened,
+    ));
+    kill_jobs(args, &binary, calm.survived.duration)
+}
+
+/// Starts jobs and kills them until there are enough kills.
+fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Error> {
+    let (mut jobs, mut kills, mut poison, mut opened) = (0, 0, 0, 0);
+    while kills < args.kills {
+        let seed = args.common.seed.wrapping_add(jobs);
+        let again = format!("map --kills 1 --seed {seed} --items {}", args.items);
+        let done =
+            map_trial(binary, seed, span, args.items).map_err(|broken| failed(*broken, &again))?;
+        jobs += 1;
+        // On a machine that was busy at first, moments would lie behind the end of the job.
+        span = span.min(done.survived.duration);
+        kills += done.survived.kills;
+        poison += done.poison;
+        opened += done.opened;
+        note(format_args!(
+            "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} succeeded, {} dead-lettered, {} ms",
+            done.survived.kills,
+            args.kills,
+            done.successful,
+            done.dead,
+            done.survived.duration.as_millis(),
+        ));
+    }
+    note(format_args!(
+        "{jobs} jobs of {} items, {kills} kills, nothing lost or done twice; {poison} items dead-lettered as poison, circuit opened {opened} times",
+        args.items,
+    ));
+    Ok(())
+}
+
+fn large(args: &ScaleArgs) -> Result<(), Error> {
+    let binary = chosen(args.binary.as_deref(), false)?;
+    let done = scale(&binary, args.items, args.slots).map_err(|broken| failed(*broken, ""))?;
+    note(format_args!(
+        "{} items, at most {} at once, {} ms; nothing lost or left, the checkout unchanged at {} looks",
+        args.items,
+        done.most_at_once,
+        done.duration.as_millis(),
+        done.looks,
+    ));
+    Ok(())
+}
+
+fn failed(broken: Broken, again: &str) -> Error {
     note(format_args!("{}", broken.transcript));
     let message = broken.message;
-    let again = match seed {
-        Some(seed) => format!("; again with `cargo xtask crash --runs 1 --seed {seed}`"),
-        None => String::new(),
+    let again = match again {
+        "" => String::new(),
+        words => format!("; again with `cargo xtask crash {words}`"),
     };
     Error::Broken { message, world: broken.world.keep(), again }
 }

@@ -45,6 +45,9 @@ pub(crate) enum Error {
     /// Budgets were missed.
     #[error("missed: {}", .0.join(", "))]
     Missed(Vec<String>),
+    /// What was measured did not do its work, so that its time says nothing.
+    #[error("nothing was measured: {0}")]
+    Incomplete(String),
     /// A crash trial lost something or did something twice.
     #[error("{message}\nthe world is kept in `{}`{again}", world.display())]
     Broken {

@@ -7,6 +7,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 pub mod crash;
+pub mod crash_map;
+pub mod killing;
+pub mod queue_conformance;
 
 use std::{
     fmt, fs,

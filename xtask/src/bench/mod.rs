@@ -4,6 +4,10 @@
 //! machine, in turns, so that a busy machine slows both. A budget is judged by the
 //! best round, because noise only ever adds; the median is shown beside it.
 
+mod chart;
+mod items;
+mod machine;
+mod map;
 mod memory;
 mod start;
 mod steps;
@@ -24,7 +28,7 @@ use crate::{
 
 /// Measure prodigy against its budgets
 ///
-/// Builds the release binary, prints a table, writes it to `target/bench/bench.md`,
+/// Builds the release binary, prints a table, writes it with a chart to `target/bench`,
 /// and fails if a budget is missed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
@@ -34,6 +38,18 @@ pub(crate) struct BenchArgs {
     /// Measure this binary instead of building one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+
+    /// The sizes of the jobs that `map` measures
+    #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', default_values_t = [100, 1000], value_parser = clap::value_parser!(u32).range(11..))]
+    items: Vec<u32>,
+
+    /// Measure what takes many minutes, too: 10,000 items in worktrees, 100,000 shared ones
+    #[arg(long)]
+    large: bool,
+
+    /// Where `bench.md` and `bench.svg` go [default: target/bench]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 /// What can be measured.
@@ -45,39 +61,56 @@ enum Which {
     Validate,
     /// One more shell step
     Steps,
-    /// Memory while a step prints 2 GB
+    /// Items of a MapReduce job
+    Map,
+    /// Memory while a step prints 2 GB, and with --large what 100,000 items need
     Memory,
 }
 
+const LARGE: u32 = 10_000;
+
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
     let binary = chosen(args.binary.as_deref(), true)?;
-    let all = [Which::Start, Which::Validate, Which::Steps, Which::Memory];
+    let all = [Which::Start, Which::Validate, Which::Steps, Which::Map, Which::Memory];
     let wanted = if args.which.is_empty() { &all[..] } else { &args.which };
+    let machine = machine::describe(&binary);
     let mut rows = Vec::new();
     for which in wanted {
         note(format_args!("measuring {which:?} …"));
-        rows.extend(measure(*which, &binary)?);
+        rows.extend(measure(*which, args, &binary)?);
     }
-    let report = render(&rows);
-    note(&report);
-    save(&report)?;
-    let missed: Vec<_> = rows.iter().filter(|row| !row.met).map(|row| row.what.clone()).collect();
+    let table = render(&rows);
+    note(&table);
+    let directory = args.out.clone().unwrap_or_else(|| root().join("target/bench"));
+    save(&directory, "bench.md", &format!("{table}\n{machine}"))?;
+    save(&directory, "bench.svg", &chart::draw(&rows))?;
+    let missed: Vec<_> =
+        rows.iter().filter(|row| !row.is_met()).map(|row| row.what.clone()).collect();
     if missed.is_empty() { Ok(()) } else { Err(Error::Missed(missed)) }
 }
 
-fn measure(which: Which, binary: &Path) -> Result<Vec<Row>, Error> {
+fn measure(which: Which, args: &BenchArgs, binary: &Path) -> Result<Vec<Row>, Error> {
     match which {
         Which::Start => start::measure(binary),
         Which::Validate => validate::measure(binary),
         Which::Steps => steps::measure(binary),
-        Which::Memory => memory::measure(binary),
+        Which::Map => {
+            let large = args.large.then_some(LARGE);
+            map::measure(binary, &args.items.iter().copied().chain(large).collect::<Vec<_>>())
+        }
+        Which::Memory => {
+            let mut rows = memory::measure(binary)?;
+            if args.large {
+                rows.extend(items::measure(binary)?);
+            }
+            Ok(rows)
+        }
     }
 }
 
-fn save(report: &str) -> Result<(), Error> {
-    let path = root().join("target/bench/bench.md");
-    let directory = path.parent().unwrap_or(&path);
+fn save(directory: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = directory.join(name);
     fs::create_dir_all(directory)
-        .and_then(|()| fs::write(&path, report))
+        .and_then(|()| fs::write(&path, text))
         .map_err(|source| Error::File { path, source })
 }

@@ -48,7 +48,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
         floor: format!("`sh -c :`: {}", floor.shown()),
         ratio,
         budget: format!("{MOST_RATIO} × floor"),
-        met: ratio <= MOST_RATIO,
+        limit: Some(MOST_RATIO),
     }])
 }
 

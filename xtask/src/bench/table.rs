@@ -13,10 +13,26 @@ pub(crate) struct Row {
     pub(crate) floor: String,
     /// The best round divided by the floor or the budget.
     pub(crate) ratio: f64,
-    /// What it may be.
+    /// What it may be, in words.
     pub(crate) budget: String,
-    /// Whether it is.
-    pub(crate) met: bool,
+    /// The largest ratio allowed; `None` for a figure that is only shown.
+    pub(crate) limit: Option<f64>,
+}
+
+impl Row {
+    /// Returns whether the budget is kept, if there is one. What could not be measured is not.
+    pub(crate) fn is_met(&self) -> bool {
+        self.limit.is_none_or(|limit| self.ratio <= limit)
+    }
+
+    /// Returns the verdict in a word.
+    fn verdict(&self) -> &'static str {
+        match self.limit {
+            None => "–",
+            Some(_) if self.is_met() => "ok",
+            Some(_) => "MISSED",
+        }
+    }
 }
 
 /// Returns the rows as a Markdown table.
@@ -25,12 +41,16 @@ pub(crate) fn render(rows: &[Row]) -> String {
         "| What | Measured (best / median) | Held against | Ratio | Budget | |\n|---|---|---|---|---|---|\n",
     );
     for row in rows {
-        let verdict = if row.met { "ok" } else { "MISSED" };
         // Writing to a string cannot go wrong.
         writeln!(
             table,
-            "| {} | {} | {} | {:.2} | {} | {verdict} |",
-            row.what, row.measured, row.floor, row.ratio, row.budget
+            "| {} | {} | {} | {:.2} | {} | {} |",
+            row.what,
+            row.measured,
+            row.floor,
+            row.ratio,
+            row.budget,
+            row.verdict()
         )
         .ok();
     }
@@ -43,19 +63,20 @@ mod tests {
 
     #[test]
     fn a_missed_budget_stands_out() {
-        let row = |met| Row {
+        let row = |limit| Row {
             what: "start".to_owned(),
             measured: "2.0 / 2.1 ms".to_owned(),
             floor: "1.0 ms".to_owned(),
             ratio: 2.0,
             budget: "8.0 ms".to_owned(),
-            met,
+            limit,
         };
-        insta::assert_snapshot!(render(&[row(true), row(false)]), @"
+        insta::assert_snapshot!(render(&[row(Some(2.0)), row(Some(1.9)), row(None)]), @"
         | What | Measured (best / median) | Held against | Ratio | Budget | |
         |---|---|---|---|---|---|
         | start | 2.0 / 2.1 ms | 1.0 ms | 2.00 | 8.0 ms | ok |
         | start | 2.0 / 2.1 ms | 1.0 ms | 2.00 | 8.0 ms | MISSED |
+        | start | 2.0 / 2.1 ms | 1.0 ms | 2.00 | 8.0 ms | – |
         ");
     }
 }

@@ -29,6 +29,11 @@ impl Samples {
         sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY)
     }
 
+    /// Returns the same measurements, each divided by a number.
+    pub(crate) fn divided(&self, by: f64) -> Self {
+        Self(self.0.iter().map(|seconds| seconds / by).collect())
+    }
+
     /// Returns the best and the median for a table.
     pub(crate) fn shown(&self) -> String {
         format!("{} / {}", milliseconds(self.best()), milliseconds(self.median()))

@@ -1,0 +1,135 @@
+//! One large job with many slots: nothing lost, nothing left, and the user's checkout as it was.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use super::{
+    check::{check_branch, check_refs, check_worktrees},
+    checkout::Checkout,
+    journal::Account,
+    ledger::most_at_once,
+    workflow,
+};
+use crate::{
+    World,
+    killing::{Broken, check_processes},
+};
+
+const JOB: &str = "scale";
+
+/// The code that says that the work is done and not merged.
+const NOT_MERGED: i32 = 7;
+
+/// How often the checkout is looked at while the job runs.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A large job that went well.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaled {
+    /// How long the job took, without the merge.
+    pub duration: Duration,
+    /// How many items were at work at once at most.
+    pub most_at_once: u32,
+    /// How often the user's checkout was looked at meanwhile.
+    pub looks: u32,
+}
+
+/// Runs a large job without `-y`, checks that it changes nothing in the user's checkout, merges
+/// it with the command that prodigy prints, and checks every item.
+pub fn scale(binary: &Path, items: u32, slots: u32) -> Result<Scaled, Box<Broken>> {
+    let world = World::with_repo(binary);
+    let ledger = world.root().join("ledger");
+    fs::create_dir(&ledger).unwrap();
+    let world = world.env("LEDGER", &ledger.to_string_lossy());
+    let output = world.root().join("output.log");
+    run(&world, &output, items, slots).map_err(|message| {
+        let transcript = fs::read_to_string(&output).unwrap_or_default();
+        Box::new(Broken { message, transcript, world })
+    })
+}
+
+fn run(world: &World, output: &Path, items: u32, slots: u32) -> Result<Scaled, String> {
+    let (text, works) = workflow::large(items, slots);
+    furnish(world, &text);
+    let before = Checkout::read(world);
+    let (duration, looks) = job(world, output, &before, items)?;
+    before.check_same(&Checkout::read(world))?;
+    let account = Account::read(&world.prodigy(&["events", JOB, "--json"]).stdout)?;
+    account.check_items(&works)?;
+    // The job's own branch and worktree wait for the merge; nothing else does.
+    check_refs(world, |branch| branch == format!("{JOB}/job"))?;
+    check_worktrees(world, |name| name == "job")?;
+    check_processes(world)?;
+    merge(world, output)?;
+    check_branch(world, &works, &account)?;
+    let ledger = fs::read_to_string(world.root().join("ledger/ledger")).unwrap_or_default();
+    let most_at_once = most_at_once(&ledger);
+    if most_at_once > slots {
+        return Err(format!("{most_at_once} items were at work at once, not {slots}"));
+    }
+    let verified = world.prodigy(&["verify", JOB]);
+    if verified.code != Some(0) {
+        return Err(format!("`prodigy verify {JOB}` does not agree:\n{verified}"));
+    }
+    Ok(Scaled { duration, most_at_once, looks })
+}
+
+/// Gives the user something to lose: a stash, a changed file, untracked and ignored files.
+fn furnish(world: &World, text: &str) {
+    world.write("scale.yml", text);
+    world.write(".gitignore", "*.tmp\n");
+    world.commit_all("workflow");
+    world.write("README.md", "put aside\n");
+    world.git(&["stash", "--quiet"]);
+    world.write("README.md", "changed and not committed\n");
+    world.write("notes/untracked.txt", "mine\n");
+    world.write("ignored.tmp", "mine, too\n");
+}
+
+/// Runs the job and looks at the checkout all the while; returns how long it took.
+fn job(
+    world: &World,
+    output: &Path,
+    before: &Checkout,
+    items: u32,
+) -> Result<(Duration, u32), String> {
+    let limit = Duration::from_secs(120) + Duration::from_millis(600) * items;
+    let log = File::create(output).unwrap();
+    let mut command = world.prodigy_command(&["run", "scale.yml", "--job-id", JOB]);
+    let began = Instant::now();
+    let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+    let mut looks = 0;
+    loop {
+        let ended = child.try_wait().unwrap();
+        let seen = before.check_same(&Checkout::read(world));
+        looks += 1;
+        if let Some(status) = ended {
+            return match status.code() {
+                Some(NOT_MERGED) => seen.map(|()| (began.elapsed(), looks)),
+                _ => Err(format!("`prodigy run` ended with {status} instead of {NOT_MERGED}")),
+            };
+        }
+        if seen.is_err() || began.elapsed() > limit {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            seen?;
+            return Err("`prodigy run` did not end in time".to_owned());
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Runs the command that prodigy printed, as a person would.
+fn merge(world: &World, output: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(output).unwrap_or_default();
+    let printed = text.split('`').find(|words| words.starts_with("git merge "));
+    let command = printed.ok_or("no command to merge was printed")?;
+    let merged = world.command("sh").args(["-c", command]).output().unwrap();
+    if merged.status.success() {
+        return Ok(());
+    }
+    Err(format!("`{command}` failed: {}", String::from_utf8_lossy(&merged.stderr)))
+}

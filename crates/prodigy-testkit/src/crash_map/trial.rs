@@ -1,0 +1,71 @@
+//! One MapReduce job that is killed and resumed until it is done.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{check, workflow};
+use crate::{
+    World,
+    killing::{Broken, Survived, Trial},
+};
+
+/// The longest that one start of prodigy may take, for each item.
+const LIMIT_PER_ITEM: Duration = Duration::from_millis(600);
+
+/// A job that survived, and what was in it.
+#[derive(Clone, Copy, Debug)]
+pub struct MapSurvived {
+    /// The starts, the kills and the time.
+    pub survived: Survived,
+    /// How many items succeeded.
+    pub successful: u32,
+    /// How many items were dead-lettered.
+    pub dead: u32,
+    /// How many of these because they were at work at too many crashes.
+    pub poison: u32,
+    /// How often the circuit breaker opened.
+    pub opened: u32,
+}
+
+/// Runs the job once without killing it, checks it, and returns how long it took.
+pub fn map_undisturbed(binary: &Path, items: u32) -> Result<MapSurvived, Box<Broken>> {
+    map_trial(binary, 0, Duration::ZERO, items)
+}
+
+/// Runs the job, kills it at moments within `span` that `seed` decides, resumes it until it is
+/// done, and checks what became of each item. A `span` of zero kills nothing.
+pub fn map_trial(
+    binary: &Path,
+    seed: u64,
+    span: Duration,
+    items: u32,
+) -> Result<MapSurvived, Box<Broken>> {
+    let world = World::with_repo(binary);
+    let path = ledger(&world);
+    fs::create_dir(&path).unwrap();
+    let world = world.env("LEDGER", &path.to_string_lossy());
+    world.write("map.yml", workflow::text(items));
+    world.commit_all("workflow");
+    let base = world.git(&["rev-parse", "HEAD"]);
+    let works: Vec<_> = workflow::works(items).collect();
+    let mut trial = Trial::new(world, "map.yml", seed)
+        .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
+        .with_bursts();
+    let done = trial.until_done(span, |trial, job| check::check_untouched(trial, job, &base));
+    let checked = done.and_then(|job| check::check(&trial, &job, &base, &works));
+    let account = match checked {
+        Ok(account) => account,
+        Err(message) => return Err(Box::new(trial.broken(message))),
+    };
+    let (successful, dead, poison) = account.totals();
+    let opened = account.opened;
+    Ok(MapSurvived { survived: trial.survived(), successful, dead, poison, opened })
+}
+
+/// Returns where the items write down what they do.
+pub(super) fn ledger(world: &World) -> PathBuf {
+    world.root().join("ledger")
+}

@@ -1,0 +1,173 @@
+//! The workflow that is cut off, and what must come of it.
+
+use std::fmt::Write as _;
+
+/// How often an item is tried.
+pub(super) const ATTEMPTS: u32 = 3;
+
+/// Everything but the items. `LEDGER` is a directory outside of the repository.
+///
+/// Each step holds a lock for as long as any process of it lives: if the lock is
+/// taken, another attempt at the item is still at work.
+const TEXT: &str = r#"name: crash-map
+mode: mapreduce
+error_policy:
+  on_item_failure: dlq
+  retry_config:
+    max_attempts: 3
+    backoff: {type: fixed, delay: 10ms}
+  circuit_breaker:
+    failure_threshold: 3
+    success_threshold: 1
+    timeout: 200ms
+reduce:
+  - shell: |
+      echo ${map.successful} of ${map.total} >> reduced.txt
+      git add --all && git commit --quiet --message reduced
+map:
+  max_parallel: 4
+  agent_template:
+    - shell: |
+        exec 9>> "$LEDGER/$PRODIGY_ITEM_ID.lock"
+        flock --nonblock 9 || echo "overlap $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+        set -e
+        echo "start $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+        mkdir -p own
+        echo "first $N" >> "own/$N.txt"
+        sleep "0.0$((N % 4))"
+        case "$KIND" in
+          never) exit 3 ;;
+          once) if mkdir "$LEDGER/$PRODIGY_ITEM_ID.once" 2> /dev/null; then exit 4; fi ;;
+        esac
+      env:
+        N: ${item.n}
+        KIND: ${item.kind}
+    - shell: |
+        exec 9>> "$LEDGER/$PRODIGY_ITEM_ID.lock"
+        flock --nonblock 9 || echo "overlap $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+        set -e
+        echo "second $N" >> "own/$N.txt"
+        git add --all
+        git commit --quiet --message "work on $N"
+        echo "end $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+      env:
+        N: ${item.n}
+  input:
+    items:
+"#;
+
+/// What an item does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Works.
+    Plain,
+    /// Fails at the first attempt.
+    Once,
+    /// Fails at every attempt.
+    Never,
+}
+
+/// One of the items.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Its number, from 1.
+    pub(super) number: u32,
+    /// What it does.
+    pub(super) kind: Kind,
+    items: u32,
+}
+
+impl Work {
+    /// Returns the id that prodigy gives it.
+    pub(super) fn id(self) -> String {
+        let width = self.items.to_string().len().max(3);
+        format!("item-{:0width$}", self.number)
+    }
+
+    /// Returns the file that is its own.
+    pub(super) fn file(self) -> String {
+        format!("own/{}.txt", self.number)
+    }
+
+    /// Returns what its file has if it succeeds.
+    pub(super) fn content(self) -> String {
+        format!("first {0}\nsecond {0}\n", self.number)
+    }
+
+    /// Returns the subject of its commit.
+    pub(super) fn subject(self) -> String {
+        format!("work on {}", self.number)
+    }
+}
+
+/// Returns the items of a job of this size.
+pub(super) fn works(items: u32) -> impl Iterator<Item = Work> {
+    (1..=items).map(move |number| Work { number, kind: kind(number), items })
+}
+
+/// Failures that come together open the circuit breaker; the others are strewn about.
+fn kind(number: u32) -> Kind {
+    match (number % 50, number % 11, number % 37) {
+        (7..=10, _, _) | (_, _, 5) => Kind::Never,
+        (_, 3, _) => Kind::Once,
+        _ => Kind::Plain,
+    }
+}
+
+/// Returns the workflow with so many items.
+pub(super) fn text(items: u32) -> String {
+    let mut text = TEXT.to_owned();
+    for work in works(items) {
+        let kind = match work.kind {
+            Kind::Plain => "plain",
+            Kind::Once => "once",
+            Kind::Never => "never",
+        };
+        writeln!(text, "      - {{n: {}, kind: {kind}}}", work.number).unwrap();
+    }
+    text
+}
+
+/// The work of a large job: every item commits, and says when it is at work.
+const LARGE: &str = r#"name: scale
+mode: mapreduce
+map:
+  max_parallel: SLOTS
+  agent_template:
+    - shell: |
+        set -e
+        echo "start $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+        mkdir -p own
+        printf 'first %s\nsecond %s\n' "$N" "$N" > "own/$N.txt"
+        git add --all
+        git commit --quiet --message "work on $N"
+        echo "end $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+      env:
+        N: ${item.n}
+  input:
+    items:
+"#;
+
+/// Returns a workflow with so many items, so many of them at once, that all succeed.
+pub(super) fn large(items: u32, slots: u32) -> (String, Vec<Work>) {
+    let mut text = LARGE.replace("SLOTS", &slots.to_string());
+    let works: Vec<_> = works(items).map(|work| Work { kind: Kind::Plain, ..work }).collect();
+    for work in &works {
+        writeln!(text, "      - {{n: {}}}", work.number).unwrap();
+    }
+    (text, works)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_items_of_every_kind() {
+        let of = |kind| works(200).filter(|work| work.kind == kind).count();
+        assert_eq!((of(Kind::Plain), of(Kind::Once), of(Kind::Never)), (163, 15, 22));
+        assert_eq!(works(200).next().unwrap().id(), "item-001");
+        assert_eq!(works(1000).next().unwrap().id(), "item-0001");
+        assert!(TEXT.contains(&format!("max_attempts: {ATTEMPTS}\n")));
+    }
+}

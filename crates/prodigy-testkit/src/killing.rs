@@ -1,0 +1,307 @@
+//! Starting prodigy, killing it, and resuming it until a job is done.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use crate::World;
+
+/// The longest that one start of prodigy may take.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// The time in which a resume that is killed at once has not got far.
+const BURST: Duration = Duration::from_millis(300);
+
+/// The longest that processes of a finished job may linger.
+const LINGER_LIMIT: Duration = Duration::from_secs(20);
+
+/// How often a run is killed at most in one trial.
+const MOST_KILLS: u64 = 4;
+
+/// How often prodigy is started at most in one trial, so that a job that never ends is noticed.
+const MOST_STARTS: u32 = 12;
+
+/// A trial that went well.
+#[derive(Clone, Copy, Debug)]
+pub struct Survived {
+    /// How often prodigy was started.
+    pub starts: u32,
+    /// How often it was killed.
+    pub kills: u32,
+    /// How long all of it took.
+    pub duration: Duration,
+}
+
+/// A trial that did not.
+#[derive(Debug)]
+pub struct Broken {
+    /// What is wrong.
+    pub message: String,
+    /// What was done and seen.
+    pub transcript: String,
+    /// The world in which it happened.
+    pub world: World,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n{}", self.message, self.transcript)
+    }
+}
+
+/// A workflow that is started, killed and resumed in a world of its own.
+pub(crate) struct Trial {
+    pub(crate) world: World,
+    /// How often prodigy was killed.
+    pub(crate) kills: u32,
+    file: String,
+    random: Random,
+    transcript: Vec<String>,
+    began: Instant,
+    starts: u32,
+    runs: u32,
+    limit: Duration,
+    bursts: bool,
+}
+
+impl Trial {
+    pub(crate) fn new(world: World, file: &str, seed: u64) -> Self {
+        Self {
+            world,
+            kills: 0,
+            file: file.to_owned(),
+            random: Random(seed),
+            transcript: Vec::new(),
+            began: Instant::now(),
+            starts: 0,
+            runs: 0,
+            limit: START_LIMIT,
+            bursts: false,
+        }
+    }
+
+    /// Lets one start of prodigy take so long.
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Kills some starts when they have hardly begun, which is when a resume tidies up.
+    pub(crate) fn with_bursts(mut self) -> Self {
+        self.bursts = true;
+        self
+    }
+
+    /// Returns what it took to get the job done.
+    pub(crate) fn survived(&self) -> Survived {
+        Survived { starts: self.starts, kills: self.kills, duration: self.began.elapsed() }
+    }
+
+    /// Returns everything that a person needs to find out what went wrong.
+    pub(crate) fn broken(self, message: String) -> Broken {
+        let transcript = self.transcript.join("\n");
+        Broken { message, transcript, world: self.world }
+    }
+
+    /// Starts, kills and resumes until the job is done, and returns the job.
+    ///
+    /// What must hold after each kill is checked by `after_kill`, which gets the job.
+    pub(crate) fn until_done(
+        &mut self,
+        span: Duration,
+        after_kill: impl Fn(&Self, &str) -> Result<(), String>,
+    ) -> Result<String, String> {
+        let mut kills_left = if span.is_zero() { 0 } else { 1 + self.random.below(MOST_KILLS) };
+        let (mut job, mut known, mut left) = (self.next_job(), false, span);
+        loop {
+            if self.starts == MOST_STARTS {
+                return Err(format!("not done after {MOST_STARTS} starts"));
+            }
+            let kill_after = (kills_left > 0).then(|| self.moment(left));
+            let began = Instant::now();
+            let file = self.file.clone();
+            let args: Vec<&str> = if known {
+                vec!["resume", &job, "-y"]
+            } else {
+                vec!["run", &file, "-y", "--job-id", &job]
+            };
+            let end = self.start(&args, kill_after)?;
+            if let Some(status) = end {
+                return if status.success() || self.is_completed(&job) {
+                    Ok(job)
+                } else {
+                    Err(format!("`prodigy {}` ended with {status}", args.join(" ")))
+                };
+            }
+            kills_left -= 1;
+            // What is done is not done again, so the next run is shorter.
+            left = left.saturating_sub(began.elapsed()).max(span / 10);
+            after_kill(self, &job)?;
+            known = !self.records(&job).is_empty();
+            if !known {
+                // Killed before the job existed: as if it had never been started.
+                job = self.next_job();
+            }
+        }
+    }
+
+    fn next_job(&mut self) -> String {
+        self.runs += 1;
+        format!("crash-{}", self.runs)
+    }
+
+    fn moment(&mut self, span: Duration) -> Duration {
+        let is_burst = self.bursts && self.starts > 0 && self.random.below(3) == 0;
+        let span = if is_burst { span.min(BURST) } else { span };
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(self.random.below(micros.max(1)))
+    }
+
+    /// Runs prodigy and returns how it ended, or `None` if it was killed on the way.
+    fn start(
+        &mut self,
+        args: &[&str],
+        kill_after: Option<Duration>,
+    ) -> Result<Option<ExitStatus>, String> {
+        self.starts += 1;
+        let log = self.log(self.starts);
+        // Files, not pipes: an orphan that holds a pipe open must not hold up the trial.
+        let output = File::create(&log).unwrap();
+        let errors = output.try_clone().unwrap();
+        let began = Instant::now();
+        let mut child =
+            self.world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
+        let end = wait(&mut child, kill_after.unwrap_or(self.limit));
+        let killed = end.is_none();
+        let how = end.map_or_else(|| "killed".to_owned(), |status| status.to_string());
+        self.transcript.push(format!(
+            "$ prodigy {}   # {how} after {} ms\n{}",
+            args.join(" "),
+            began.elapsed().as_millis(),
+            fs::read_to_string(&log).unwrap_or_default().trim_end(),
+        ));
+        if killed && kill_after.is_none() {
+            return Err(format!("`prodigy {}` did not end in time", args.join(" ")));
+        }
+        self.kills += u32::from(killed);
+        Ok(end)
+    }
+
+    fn log(&self, start: u32) -> PathBuf {
+        self.world.root().join(format!("start-{start}.log"))
+    }
+
+    /// Returns the job's records as `prodigy events` prints them; nothing for an unknown job.
+    pub(crate) fn records(&self, job: &str) -> String {
+        self.world.prodigy(&["events", job, "--json"]).stdout
+    }
+
+    fn is_completed(&self, job: &str) -> bool {
+        self.records(job).contains(r#""event_type":"job_completed""#)
+    }
+}
+
+/// Checks that no process of a world is left: each has the world's home in its environment.
+pub(crate) fn check_processes(world: &World) -> Result<(), String> {
+    let until = Instant::now() + LINGER_LIMIT;
+    loop {
+        let left = processes_with(&world.home());
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err(format!("processes are left:\n{}", left.join("\n")));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits for a child at most so long; then it is killed and `None` is returned.
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(2)));
+    }
+}
+
+/// Returns the processes whose environment holds a path, as `pid command`.
+fn processes_with(path: &Path) -> Vec<String> {
+    let path = path.to_string_lossy().into_owned();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        // A process may end while we look, and others are not ours to read.
+        let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if String::from_utf8_lossy(&environ).contains(&path) {
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command).replace('\0', " ");
+            found.push(format!("{name} {}", command.trim_end()));
+        }
+    }
+    found
+}
+
+/// A small generator of numbers, so that a seed always gives the same trial.
+struct Random(u64);
+
+impl Random {
+    /// Returns a number below `bound`, which is not zero.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_found_by_its_environment() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child =
+            Command::new("sleep").arg("60").env("MARK", directory.path()).spawn().unwrap();
+        // The kernel lets us go on a moment before the new program's environment can be seen.
+        let start = Instant::now();
+        let found = loop {
+            let found = processes_with(directory.path());
+            if !found.is_empty() || start.elapsed() > Duration::from_secs(5) {
+                break found;
+            }
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, [format!("{} sleep 60", child.id())]);
+        assert_eq!(processes_with(directory.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_seed_always_gives_the_same_numbers() {
+        let numbers = |seed| {
+            let mut random = Random(seed);
+            (0..4).map(|_| random.below(1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+    }
+}

@@ -1,0 +1,134 @@
+//! What an item of a MapReduce job costs, beside the best that git and a shell allow.
+//!
+//! Everything is measured in one run, in turns, with as many at once on both sides. The
+//! floors are programs that a person could write; none of them keeps a journal, captures
+//! output or survives a crash.
+
+mod floors;
+mod ground;
+mod ours;
+mod pool;
+mod rows;
+
+use std::path::Path;
+
+use prodigy_testkit::World;
+
+use self::{
+    ours::{Errand, Ours},
+    pool::Pool,
+    rows::Figures,
+};
+use super::table::Row;
+use crate::{error::Error, program::note};
+
+/// How many items are worked on at once, on both sides.
+const SLOTS: u32 = 10;
+
+/// How often everything is measured, in turns.
+const ROUNDS: u32 = 3;
+
+/// The size at which ours and the floors are compared, if nothing else is asked for.
+const COMPARED: u32 = 1000;
+
+/// The script that makes and removes a worktree for each item is slow: this many tell enough.
+const MOST_SCRIPTED: u32 = 100;
+
+/// Small jobs end so soon that noise weighs more on them: they are run so often in each round.
+const REPEATS: u32 = 3;
+
+/// Measures jobs of these sizes; of those above [`COMPARED`] only one round.
+pub(super) fn measure(binary: &Path, sizes: &[u32]) -> Result<Vec<Row>, Error> {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let compared = compared(&sizes);
+    let mut bench = Bench {
+        binary,
+        items: compared,
+        smaller: std::iter::once(SLOTS)
+            .chain(sizes.iter().copied().filter(|size| *size < compared))
+            .collect(),
+        figures: Figures::new(compared),
+        kept: Vec::new(),
+    };
+    for round in 1..=ROUNDS {
+        note(format_args!("  round {round} of {ROUNDS}, {compared} items"));
+        bench.shells()?;
+        bench.worktrees()?;
+        bench.commits()?;
+    }
+    for size in sizes.iter().filter(|size| **size > compared) {
+        note(format_args!("  one round of {size} items"));
+        bench.job(Errand::Nothing, *size)?;
+    }
+    Ok(bench.figures.rows())
+}
+
+/// Returns the size at which ours and the floors are compared.
+fn compared(sizes: &[u32]) -> u32 {
+    sizes.iter().copied().filter(|size| *size <= COMPARED).max().unwrap_or(COMPARED)
+}
+
+/// What is measured, in an order that puts each floor next to what is held against it.
+struct Bench<'a> {
+    binary: &'a Path,
+    items: u32,
+    smaller: Vec<u32>,
+    figures: Figures,
+    /// Worlds are kept until all is measured: deleting many files slows down what comes next.
+    kept: Vec<World>,
+}
+
+impl Bench<'_> {
+    fn shells(&mut self) -> Result<(), Error> {
+        self.figures.bare.add(floors::bare(self.items)?);
+        self.figures.xargs.add(floors::xargs(self.items)?);
+        if let Some(seconds) = floors::parallel(self.few())? {
+            self.figures.parallel.add(seconds);
+        }
+        self.job(Errand::Shared, self.items)?;
+        self.job(Errand::SharedFailing, self.items)
+    }
+
+    fn worktrees(&mut self) -> Result<(), Error> {
+        let world = ground::repository(self.binary);
+        self.figures.script.add(floors::script(&world, self.few(), false)?);
+        self.kept.push(world);
+        let pool = Pool::new(ground::repository(self.binary))?;
+        self.figures.pool.add(pool.nothing(self.items)?);
+        self.kept.push(pool.into_world());
+        self.sizes(Errand::Nothing)?;
+        self.job(Errand::Failing, self.items)
+    }
+
+    fn commits(&mut self) -> Result<(), Error> {
+        let world = ground::repository(self.binary);
+        self.figures.script_with_commits.add(floors::script(&world, self.few(), true)?);
+        self.kept.push(world);
+        let pool = Pool::new(ground::repository(self.binary))?;
+        self.figures.plumbing.add(pool.commits(self.items)?);
+        self.kept.push(pool.into_world());
+        self.sizes(Errand::Commit)
+    }
+
+    fn sizes(&mut self, errand: Errand) -> Result<(), Error> {
+        self.job(errand, self.items)?;
+        for size in self.smaller.clone() {
+            for _ in 0..REPEATS {
+                self.job(errand, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn job(&mut self, errand: Errand, items: u32) -> Result<(), Error> {
+        let seconds = Ours::new(self.binary, errand, items).run(&mut self.kept)?;
+        self.figures.job(errand, items, seconds);
+        Ok(())
+    }
+
+    fn few(&self) -> u32 {
+        self.items.min(MOST_SCRIPTED)
+    }
+}
