@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Resume(commands::resume::ResumeArgs),
     Plan(commands::plan::PlanArgs),
     Exec(commands::exec::ExecArgs),
+    Batch(commands::batch::BatchArgs),
     Validate(commands::validate::ValidateArgs),
     #[command(subcommand)]
     Schema(commands::schema::SchemaCommand),

@@ -12,6 +12,12 @@ pub(crate) enum Exit {
     Failure = 1,
     /// The request made no sense.
     Usage = 2,
+    /// The job is done, and `--fail-on-dlq` was given and items are in the dead letter queue.
+    DeadLetters = 3,
+    /// No items were selected, and `--no-items fail` was given.
+    NoItems = 4,
+    /// The error policy stopped the job.
+    StoppedByPolicy = 5,
     /// The work is done and waits to be merged.
     MergeOutstanding = 7,
     /// A workflow or configuration file is invalid.
@@ -30,6 +36,9 @@ impl Exit {
         Self::Success,
         Self::Failure,
         Self::Usage,
+        Self::DeadLetters,
+        Self::NoItems,
+        Self::StoppedByPolicy,
         Self::MergeOutstanding,
         Self::Invalid,
         Self::Busy,
@@ -47,6 +56,15 @@ impl Exit {
             Self::Usage => {
                 "The request made no sense: an unknown flag, a missing file, a job that does not exist, a \
                  directory without a repository."
+            }
+            Self::DeadLetters => {
+                "The job is done, some of its items are in the dead letter queue, and \
+                 `--fail-on-dlq` was given."
+            }
+            Self::NoItems => "No items were selected, and `--no-items fail` was given.",
+            Self::StoppedByPolicy => {
+                "The error policy stopped the job. The items that are left wait, and the job \
+                 can be resumed."
             }
             Self::MergeOutstanding => {
                 "The work is done and safe on its branch, but not merged into the branch it \

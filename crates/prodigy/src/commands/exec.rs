@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 use super::{
     context,
     run::{Request, begin},
+    setup::ItemRules,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
@@ -43,6 +44,8 @@ pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<E
         profile: None,
         yes: command.yes,
         job: None,
+        junit: None,
+        items: ItemRules::default(),
     };
     begin(args, request, out)
 }

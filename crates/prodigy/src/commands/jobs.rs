@@ -1,9 +1,12 @@
 //! `prodigy jobs`.
 
+mod items;
+
 use prodigy_core::{
     Timestamp, duration,
+    event::PhaseName,
     ids::JobId,
-    job::{End, JobStatus, Summary},
+    job::{End, ItemSummary, JobStatus, Summary},
 };
 use prodigy_engine::{
     clock,
@@ -120,8 +123,9 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
 
 /// Prints one line for each job.
 fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<(), CliError> {
-    let head = ["JOB", "STATUS", "WORKFLOW", "STEPS", "STARTED", "TOOK", "REPOSITORY"];
+    let head = ["JOB", "STATUS", "WORKFLOW", "STEPS", "ITEMS", "STARTED", "TOOK", "REPOSITORY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
+    let some_items = rows.iter().any(|row| row.summary.items.is_some());
     lines.extend(rows.iter().map(|row| {
         let Row { layout, job, summary, .. } = row;
         vec![
@@ -129,13 +133,17 @@ fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<
             status(row),
             workflow(summary),
             format!("{}/{}", summary.steps_done, summary.steps_total),
+            summary.items.as_ref().map(done_of).unwrap_or_default(),
             summary.started_at.map(minute).unwrap_or_default(),
             duration::show(took(row, now)),
             layout.repo().to_string(),
         ]
     }));
     for line in &mut lines {
-        line.truncate(if repos { 7 } else { 6 });
+        line.truncate(if repos { 8 } else { 7 });
+        if !some_items {
+            line.remove(4);
+        }
     }
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max()
@@ -181,7 +189,14 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         0 => String::new(),
         failed => format!(", {failed} failed"),
     };
-    facts.push(("steps", steps + &failed));
+    if summary.steps_total > 0 || summary.items.is_none() {
+        facts.push(("steps", steps + &failed));
+    }
+    let is_running = row.status == JobStatus::Running;
+    if is_running {
+        facts.extend(summary.phase.map(|phase| ("phase", phase_name(phase).to_owned())));
+    }
+    facts.extend(items::facts(summary, is_running, now));
     facts.extend(summary.running.iter().map(|(step, name)| ("at step", format!("{step} {name}"))));
     facts.extend(summary.started_at.map(|at| ("started", second(at))));
     facts.extend(summary.last_at.map(|at| ("last event", second(at))));
@@ -243,6 +258,8 @@ fn document(row: &Row, now: Timestamp) -> Value {
         "steps_done": summary.steps_done,
         "steps_failed": summary.steps_failed,
         "steps_total": summary.steps_total,
+        "phase": summary.phase.filter(|_| *status == JobStatus::Running),
+        "items": summary.items.as_ref().map(|items| items::document(items, *status == JobStatus::Running, now)),
         "current_step": summary.running.as_ref().map(|(step, _)| step),
         "started_at": summary.started_at,
         "last_event_at": summary.last_at,
@@ -256,6 +273,22 @@ fn document(row: &Row, now: Timestamp) -> Value {
         "end": summary.end,
         "damage": damage.as_ref().map(ToString::to_string),
     })
+}
+
+/// Returns how many items are done, of how many.
+fn done_of(items: &ItemSummary) -> String {
+    format!("{}/{}", items.counts.successful, items.total)
+}
+
+/// Returns what people call a phase.
+fn phase_name(phase: PhaseName) -> &'static str {
+    match phase {
+        PhaseName::Steps => "steps",
+        PhaseName::Setup => "setup",
+        PhaseName::Map => "map",
+        PhaseName::Reduce => "reduce",
+        PhaseName::Merge => "merge",
+    }
 }
 
 fn status(row: &Row) -> String {

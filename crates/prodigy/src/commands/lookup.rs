@@ -135,6 +135,10 @@ pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
         Error::NothingToKeep { .. } => {
             new(Exit::Failure, "start the job again with `prodigy run WORKFLOW`".into())
         }
+        Error::Altered { .. } => new(
+            Exit::Failure,
+            "put the file back as it was, or start anew with `prodigy run WORKFLOW`".into(),
+        ),
         Error::Future { .. } => {
             new(Exit::Failure, "`prodigy --version` is too old for this job: update it".into())
         }

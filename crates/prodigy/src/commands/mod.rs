@@ -1,5 +1,6 @@
 //! One file per command: its arguments, then what it does.
 
+pub(crate) mod batch;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod context;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Resume(command) => resume::run(args, command, out),
         Command::Plan(command) => plan::run(args, command, out),
         Command::Exec(command) => exec::run(args, command, out),
+        Command::Batch(command) => batch::run(args, command, out),
         Command::Validate(command) => validate::run(args, command, out),
         Command::Schema(command) => schema::run(args, command, out),
         Command::Worktree(command) => worktree::run(args, command, out),

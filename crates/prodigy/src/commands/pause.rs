@@ -9,9 +9,9 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// Ask the process that runs a job to pause it, as Ctrl-C does
 ///
-/// The step under way is asked to end, and ended after the grace period. This does
-/// not wait for that. Like a second Ctrl-C, a second `pause` ends the step at once.
-/// `prodigy resume` goes on with the step that was cut off.
+/// The steps under way are asked to end, and ended after the grace period. This does
+/// not wait for that. Like a second Ctrl-C, a second `pause` ends them at once.
+/// `prodigy resume` goes on with the step, or the items, that were cut off.
 #[derive(clap::Args, Debug)]
 pub(crate) struct PauseArgs {
     /// The job

@@ -2,6 +2,8 @@
 
 mod action;
 mod items;
+mod policy;
+mod worktrees;
 
 use std::path::PathBuf;
 
@@ -12,7 +14,12 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use super::{context, parameters, run::Request, setup};
+use self::worktrees::Places;
+use super::{
+    context, parameters,
+    run::{Request, Sizes, at_once},
+    setup,
+};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 
 /// Show what a workflow would do, and do nothing
@@ -29,6 +36,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     param_file: Option<PathBuf>,
 
+    /// Work on this many items at once [default: what the workflow says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    max_parallel: Option<u32>,
+
     /// Print the plan as a JSON document
     #[arg(long)]
     json: bool,
@@ -42,6 +53,8 @@ pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<
     let file = workflow_file::load(&command.workflow, out)?;
     let declared = &file.loaded.workflow.parameters;
     let parameters = parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
+    let mode = Sizes::of(&file.loaded.workflow).mode;
+    let max_parallel = at_once(command.max_parallel, mode)?;
     let request = Request {
         name: command.workflow.to_string_lossy().into_owned(),
         repo: context::repo(command.path.as_deref())?,
@@ -52,6 +65,8 @@ pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<
         profile: None,
         yes: false,
         job: None,
+        junit: None,
+        items: setup::ItemRules { max_parallel, ..setup::ItemRules::default() },
     };
     show(&request, command.json, out)
 }
@@ -65,7 +80,11 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
     let head = request.repo.head().map_err(context::git_error)?;
     let work = match &workflow.body {
         Body::Sequential { steps } => Work::Steps(steps),
-        Body::MapReduce(parts) => Work::Items(parts, items::selected(&parts.map, request)?),
+        Body::MapReduce(parts) => {
+            let chosen = items::selected(&parts.map, request)?;
+            let at_once = request.items.max_parallel.unwrap_or(parts.map.max_parallel);
+            Work::Items(parts, chosen, at_once.get())
+        }
     };
     if json {
         let mut document = json!({
@@ -110,8 +129,8 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
 enum Work<'a> {
     /// Steps, one after the other.
     Steps(&'a [Step]),
-    /// The same steps for many items.
-    Items(&'a MapReduce, items::Chosen),
+    /// The same steps for many items, so many at once.
+    Items(&'a MapReduce, items::Chosen, u32),
 }
 
 impl Work<'_> {
@@ -119,13 +138,17 @@ impl Work<'_> {
     fn fields(&self, vars: &Vars) -> Vec<(String, Value)> {
         match self {
             Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, vars))],
-            Self::Items(parts, chosen) => {
+            Self::Items(parts, chosen, at_once) => {
+                let places = Places::new(&parts.map, chosen, *at_once);
                 let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
                 let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
                 let map = json!({
                     "steps": rows(&parts.map.steps, vars),
-                    "max_parallel": parts.map.max_parallel,
+                    "max_parallel": at_once,
                     "items": chosen.json(),
+                    "worktrees": places.json(),
+                    "worktree_setup": rows(places.setup(), vars),
+                    "policy": policy::sentences(&parts.error_policy),
                 });
                 let phases =
                     [("setup", rows(setup, vars)), ("map", map), ("reduce", rows(reduce, vars))];
@@ -138,13 +161,22 @@ impl Work<'_> {
     fn lines(&self, vars: &Vars, out: &mut Output) -> Result<(), CliError> {
         match self {
             Self::Steps(steps) => list("steps", steps, vars, out),
-            Self::Items(parts, chosen) => {
+            Self::Items(parts, chosen, at_once) => {
+                let places = Places::new(&parts.map, chosen, *at_once);
                 if let Some(setup) = &parts.setup {
                     list("setup", &setup.phase.steps, vars, out)?;
                 }
                 chosen.lines(&parts.map, vars, out)?;
-                let title = format!("map       {} at once", parts.map.max_parallel);
+                out.line(format_args!("worktrees {}", places.line()))?;
+                if !places.setup().is_empty() {
+                    list("new worktree", places.setup(), vars, out)?;
+                }
+                let title = format!("map       {} at once", places.at_once);
                 list(&title, &parts.map.steps, vars, out)?;
+                for (number, line) in policy::sentences(&parts.error_policy).iter().enumerate() {
+                    let title = if number == 0 { "policy" } else { "" };
+                    out.line(format_args!("{title:<10}{line}"))?;
+                }
                 match &parts.reduce {
                     Some(reduce) => list("reduce", &reduce.steps, vars, out),
                     None => Ok(()),

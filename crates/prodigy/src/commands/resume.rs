@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use prodigy_core::{event::ChangedWorkflow, ids::JobId, workflow::Body};
+use prodigy_core::{event::ChangedWorkflow, ids::JobId};
 use prodigy_engine::{
     git::Repo,
     run::{self, Resumption},
@@ -12,14 +12,15 @@ use prodigy_engine::{
 use super::{
     context,
     lookup::{find_job, job_error},
+    run::{ItemArgs, Sizes},
     setup,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workflow_file};
 
 /// Take up a job that stopped before its end
 ///
-/// Finished steps are kept. A step that was cut off is run again from the state of
-/// the worktree in which it began. The workflow is the one that the job began with.
+/// Finished steps and items are kept. A step that was cut off is run again from the
+/// state of the worktree in which it began, an item from the beginning. The workflow is the one that the job began with.
 /// A job that is named is found from any directory.
 ///
 /// Exit codes: those of `prodigy run`, and 75 if another process works on the job.
@@ -32,6 +33,9 @@ pub(crate) struct ResumeArgs {
     #[arg(short, long)]
     yes: bool,
 
+    #[command(flatten)]
+    items: ItemArgs,
+
     /// Use the workflow file as it is now instead of as it was
     #[arg(long)]
     use_current_workflow: bool,
@@ -39,6 +43,10 @@ pub(crate) struct ResumeArgs {
     /// Work on the repository in this directory [default: that of the job, or the current one]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+
+    /// Write a JUnit report to this file at the end
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result<Exit, CliError> {
@@ -52,14 +60,18 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
     let stored = workflow_file::stored(&layout.state_dir(&job))?;
     let started = context::started(&layout, &job)?;
+    let items = command.items.read(started.mode)?;
     let file = current(command, &stored, &started.workflow_file, out)?;
     setup::refuse_unsupported(&file)?;
     let changed = (file.hash() != started.workflow_hash).then(|| {
-        let steps = steps(&file.loaded.workflow.body);
-        (ChangedWorkflow { hash: file.hash(), steps }, file.texts())
+        let Sizes { mode, steps, setup, reduce } = Sizes::of(&file.loaded.workflow);
+        let hash = file.hash();
+        let (setup_steps, reduce_steps) = (setup, reduce);
+        (ChangedWorkflow { hash, mode, steps, setup_steps, reduce_steps }, file.texts())
     });
     let yes = command.yes || started.yes;
-    let world = setup::World { home, repo, yes, profile: started.profile };
+    let junit = command.junit.clone();
+    let world = setup::World { home, repo, yes, profile: started.profile, items, junit };
     let resumption = Resumption { job: job.clone(), lock, changed };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
@@ -86,27 +98,32 @@ fn repo_of(args: &Args, command: &ResumeArgs) -> Result<Repo, CliError> {
 fn current(
     command: &ResumeArgs,
     stored: &workflow_file::File,
-    path: &str,
+    given: &str,
     out: &mut Output,
 ) -> Result<workflow_file::File, CliError> {
-    let path = PathBuf::from(path);
+    let path = place(stored, given);
     if command.use_current_workflow {
+        let path = path.ok_or_else(|| {
+            let message =
+                format!("the workflow of this job stands in no file: it is from `{given}`");
+            CliError::new(Exit::Usage, message).with_hint("leave out `--use-current-workflow`")
+        })?;
         return workflow_file::load(&path, out);
     }
-    let now = input::read(&path);
-    if now.is_ok_and(|text| text != stored.text) {
+    let now = path.and_then(|path| input::read(&path).ok());
+    if now.is_some_and(|text| text != stored.text) {
         out.note(format_args!(
-            "note: `{}` has changed since the job began; the stored one is used (`--use-current-workflow` takes the new one)",
-            path.display()
+            "note: `{given}` has changed since the job began; the stored one is used (`--use-current-workflow` takes the new one)"
         ));
     }
     Ok(stored.clone())
 }
 
-/// Returns how many steps one round has.
-fn steps(body: &Body) -> u32 {
-    match body {
-        Body::Sequential { steps } => u32::try_from(steps.len()).unwrap_or(u32::MAX),
-        Body::MapReduce(_) => 0,
-    }
+/// Returns where the workflow file is, from wherever the job is taken up.
+///
+/// The path was typed in some directory that nobody remembers, but the directory of
+/// the file is kept with the job. A workflow that stands in no file has none.
+fn place(stored: &workflow_file::File, given: &str) -> Option<PathBuf> {
+    let name = Path::new(given).file_name()?;
+    stored.directory.is_absolute().then(|| stored.directory.join(name))
 }

@@ -1,11 +1,15 @@
 //! `prodigy run`.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 
-use prodigy_core::{event::JobStarted, ids::JobId, workflow::Body};
+use prodigy_core::{
+    event::{JobStarted, Mode},
+    ids::JobId,
+    workflow::{Body, Step, Workflow},
+};
 use prodigy_engine::{
     git::Repo,
-    run::{self, Beginning},
+    run::{self, Beginning, PatternError, matching_files},
 };
 use serde_json::Value;
 
@@ -17,8 +21,9 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_fil
 /// The checkout you start from is not touched until the final merge. The run can be
 /// stopped or killed at any moment and taken up again with `prodigy resume`.
 ///
-/// Exit codes: 0 done, 1 failed, 2 usage, 7 merge outstanding, 9 file invalid,
-/// 130 stopped by Ctrl-C, 143 stopped by a signal.
+/// Exit codes: 0 done, 1 failed, 2 usage, 3 items in the dead letter queue and
+/// `--fail-on-dlq`, 4 no items and `--no-items fail`, 5 stopped by the error policy,
+/// 7 merge outstanding, 9 file invalid, 130 stopped by Ctrl-C, 143 stopped by a signal.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
     /// The workflow file
@@ -27,6 +32,13 @@ pub(crate) struct RunArgs {
     /// Merge the result without asking
     #[arg(short, long)]
     yes: bool,
+
+    #[command(flatten)]
+    items: ItemArgs,
+
+    /// What to do if no items are selected
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "ok")]
+    no_items: NoItems,
 
     /// Set a parameter of the workflow (can be repeated)
     #[arg(long = "param", value_name = "NAME=VALUE")]
@@ -64,6 +76,55 @@ pub(crate) struct RunArgs {
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
+
+    /// Write a JUnit report to this file at the end
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+/// What is asked of the items of a job, when it starts and when it is taken up again.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub(crate) struct ItemArgs {
+    /// Work on this many items at once [default: what the workflow says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    max_parallel: Option<u32>,
+
+    /// Exit with 3 if the job is done and items are in the dead letter queue
+    #[arg(long)]
+    fail_on_dlq: bool,
+}
+
+impl ItemArgs {
+    /// Returns what is asked of the items; a workflow without items cannot be asked for some.
+    pub(super) fn read(self, mode: Mode) -> Result<setup::ItemRules, CliError> {
+        Ok(setup::ItemRules {
+            max_parallel: at_once(self.max_parallel, mode)?,
+            fail_on_dlq: self.fail_on_dlq,
+            needs_items: false,
+        })
+    }
+}
+
+/// Returns how many items are wanted at once; a sequential workflow has none.
+pub(super) fn at_once(wanted: Option<u32>, mode: Mode) -> Result<Option<NonZeroU32>, CliError> {
+    if mode == Mode::Sequential && wanted.is_some() {
+        return Err(without_items("--max-parallel"));
+    }
+    Ok(wanted.and_then(NonZeroU32::new))
+}
+
+/// What becomes of a job without items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum NoItems {
+    /// The job is done, and says that nothing was selected
+    Ok,
+    /// The job fails, with exit code 4
+    Fail,
+}
+
+fn without_items(flag: &str) -> CliError {
+    let message = format!("`{flag}` is for workflows that have items; this one is sequential");
+    CliError::new(Exit::Usage, message).with_hint("leave it out")
 }
 
 pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Exit, CliError> {
@@ -75,6 +136,12 @@ pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Ex
         &command.params,
         command.param_file.as_deref(),
     )?;
+    let mode = Sizes::of(&file.loaded.workflow).mode;
+    let mut items = command.items.read(mode)?;
+    items.needs_items = command.no_items == NoItems::Fail;
+    if mode == Mode::Sequential && items.needs_items {
+        return Err(without_items("--no-items"));
+    }
     let request = Request {
         name: command.workflow.to_string_lossy().into_owned(),
         file,
@@ -85,6 +152,8 @@ pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Ex
         profile: command.profile.clone(),
         yes: command.yes,
         job: command.job_id.clone(),
+        junit: command.junit.clone(),
+        items,
     };
     if command.dry_run {
         return plan::show(&request, false, out);
@@ -112,6 +181,10 @@ pub(super) struct Request {
     pub(super) yes: bool,
     /// The id, if given.
     pub(super) job: Option<JobId>,
+    /// Where a JUnit report is written to at the end.
+    pub(super) junit: Option<PathBuf>,
+    /// What is asked of the items.
+    pub(super) items: setup::ItemRules,
 }
 
 impl Request {
@@ -125,18 +198,12 @@ impl Request {
 /// Starts a job and sees it through.
 pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<Exit, CliError> {
     setup::refuse_unsupported(&request.file)?;
-    let Body::Sequential { steps } = &request.file.loaded.workflow.body else {
-        return Err(CliError::new(
-            Exit::Invalid,
-            "this version runs sequential workflows only, and this file is a MapReduce workflow",
-        )
-        .with_hint("`prodigy validate` checks both kinds"));
-    };
-    let steps = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+    let sizes = Sizes::of(&request.file.loaded.workflow);
+    refuse_rounds(&request, sizes.mode)?;
     let home = context::prepared_home(args)?;
     let head = request.repo.head().map_err(context::git_error)?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
-    let Request { name, file, repo, parameters, inputs, profile, yes, .. } = request;
+    let Request { name, file, repo, parameters, inputs, profile, yes, items, junit, .. } = request;
     let started = JobStarted {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workflow_file: name,
@@ -145,7 +212,10 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         repository: repo.root().to_string_lossy().into_owned(),
         target_branch: head.branch,
         base_commit: head.commit,
-        steps,
+        mode: sizes.mode,
+        steps: sizes.steps,
+        setup_steps: sizes.setup,
+        reduce_steps: sizes.reduce,
         inputs,
         rounds,
         parameters,
@@ -163,8 +233,45 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         out.note(format_args!("note: {warning}"));
     }
     let beginning = Beginning { job: job.clone(), started, texts: file.texts() };
-    let world = setup::World { home, repo, yes, profile: beginning.started.profile.clone() };
+    let profile = beginning.started.profile.clone();
+    let world = setup::World { home, repo, yes, profile, items, junit };
     setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
+}
+
+/// How many top-level steps a workflow has.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) mode: Mode,
+    pub(super) steps: u32,
+    pub(super) setup: u32,
+    pub(super) reduce: u32,
+}
+
+impl Sizes {
+    pub(super) fn of(workflow: &Workflow) -> Self {
+        let number = |steps: &[Step]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        match &workflow.body {
+            Body::Sequential { steps } => {
+                Self { mode: Mode::Sequential, steps: number(steps), setup: 0, reduce: 0 }
+            }
+            Body::MapReduce(body) => Self {
+                mode: Mode::Mapreduce,
+                steps: number(&body.map.steps),
+                setup: body.setup.as_ref().map_or(0, |setup| number(&setup.phase.steps)),
+                reduce: body.reduce.as_ref().map_or(0, |reduce| number(&reduce.steps)),
+            },
+        }
+    }
+}
+
+/// Refuses rounds for a workflow that has items of its own.
+fn refuse_rounds(request: &Request, mode: Mode) -> Result<(), CliError> {
+    if mode == Mode::Sequential || request.rounds() == 1 && request.inputs.is_empty() {
+        return Ok(());
+    }
+    let message =
+        "`--args`, `--map` and `-n` are for sequential workflows; this one has items of its own";
+    Err(CliError::new(Exit::Usage, message).with_hint("name them under `map.input`"))
 }
 
 /// Returns the id of the new job.
@@ -172,7 +279,11 @@ fn job_id(request: &Request) -> Result<JobId, CliError> {
     if let Some(job) = &request.job {
         return Ok(job.clone());
     }
-    run::new_job_id("workflow").map_err(|error| {
+    let kind = match Sizes::of(&request.file.loaded.workflow).mode {
+        Mode::Sequential => "workflow",
+        Mode::Mapreduce => "mapreduce",
+    };
+    run::new_job_id(kind).map_err(|error| {
         CliError::new(Exit::Failure, "no id could be made for the job").because(error)
     })
 }
@@ -195,36 +306,18 @@ fn inputs(command: &RunArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
 ///
 /// Links to directories are not followed. A file whose name is not text is not passed over.
 pub(super) fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
-    let glob = glob::Pattern::new(pattern).map_err(|error| {
-        CliError::new(Exit::Usage, format!("`{pattern}` is not a pattern")).because(error)
-    })?;
-    let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
-    let mut found = Vec::new();
-    let mut waiting = vec![PathBuf::new()];
-    while let Some(directory) = waiting.pop() {
-        let cannot = |error: std::io::Error| {
-            let message = format!("cannot look for `{pattern}` in `{}`", directory.display());
-            CliError::new(Exit::Failure, message).because(error)
+    matching_files(repo.root(), pattern).map_err(|error| {
+        let (exit, hint) = match &error {
+            PatternError::Syntax { .. } => (Exit::Usage, None),
+            PatternError::Read { .. } => (Exit::Failure, None),
+            PatternError::NotText { .. } => {
+                (Exit::Usage, Some("rename it, or use a pattern that does not match it"))
+            }
         };
-        for entry in fs::read_dir(repo.root().join(&directory)).map_err(cannot)? {
-            let entry = entry.map_err(cannot)?;
-            let path = directory.join(entry.file_name());
-            if entry.file_type().map_err(cannot)?.is_dir() {
-                waiting.extend((entry.file_name() != ".git").then_some(path));
-                continue;
-            }
-            let shown = path.to_string_lossy();
-            if !glob.matches_with(&shown, options) || !entry.path().is_file() {
-                continue;
-            }
-            let Some(name) = path.to_str() else {
-                let message = format!("the name of the file `{shown}` is not UTF-8");
-                return Err(CliError::new(Exit::Usage, message)
-                    .with_hint("rename it, or use a pattern that does not match it"));
-            };
-            found.push(name.to_owned());
+        let error = CliError::new(exit, error.to_string());
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
         }
-    }
-    found.sort();
-    Ok(found)
+    })
 }

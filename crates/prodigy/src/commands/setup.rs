@@ -3,12 +3,15 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    num::NonZeroU32,
     path::{Path, PathBuf},
+    sync::Mutex,
     time::Duration,
 };
 
 use prodigy_core::{
     ids::JobId,
+    job::{Ending, Job},
     workflow::{AgentConfig, EnvVar, Secret, SecretSource, Workflow},
 };
 use prodigy_engine::{
@@ -17,6 +20,7 @@ use prodigy_engine::{
     process::{Quick, quick},
     run::{self, Run, Settings, base_environment, parse_env_file},
     shutdown::Shutdown,
+    store::Layout,
 };
 
 use super::{context, lookup::job_error};
@@ -27,7 +31,12 @@ use crate::{
     exit::Exit,
     input,
     output::Output,
-    report::{diagnostics, progress, summary},
+    report::{
+        diagnostics, junit,
+        ledger::{self, Bookkeeping, Ledger},
+        progress, step_summary,
+        summary::{self, Over},
+    },
     workflow_file::File,
 };
 
@@ -40,6 +49,20 @@ pub(super) struct World {
     pub(super) repo: Repo,
     pub(super) yes: bool,
     pub(super) profile: Option<String>,
+    pub(super) items: ItemRules,
+    /// Where a JUnit report is written to at the end.
+    pub(super) junit: Option<PathBuf>,
+}
+
+/// What the command line asks of the items of a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ItemRules {
+    /// How many at once, if not as many as the workflow says.
+    pub(super) max_parallel: Option<NonZeroU32>,
+    /// Whether a job without items fails.
+    pub(super) needs_items: bool,
+    /// Whether dead letters have an exit code of their own.
+    pub(super) fail_on_dlq: bool,
 }
 
 /// Prepares a run, starts it, and sees it through to its summary.
@@ -60,6 +83,9 @@ pub(super) fn go(
     let agents = agents(&workflow, &config, &base_env)?;
     let secrets = secrets(&workflow.secrets, &file.directory, out)?;
     let shutdown = Shutdown::default();
+    let reporter = progress::reporter(&workflow, out.color());
+    let (reporter, ledger) = Bookkeeping::of(reporter);
+    let kept_at = layout.clone();
     let settings = Settings {
         program: program()?,
         base_env,
@@ -71,8 +97,10 @@ pub(super) fn go(
         log_cap: config.log_cap.value,
         disk_floor: config.disk_floor.value,
         durability: config.durability.value,
+        max_parallel: world.items.max_parallel,
+        needs_items: world.items.needs_items,
         shutdown: shutdown.clone(),
-        reporter: progress::reporter(out.color()),
+        reporter,
         confirm: Some(progress::confirm(world.yes, shutdown.clone())),
         layout,
         repo: world.repo,
@@ -94,8 +122,36 @@ pub(super) fn go(
     // Nothing of the job is left to wait for.
     runtime.shutdown_background();
     let (ending, fold) = result?;
-    summary::show(&context::program(args), job, &fold, ending, out);
-    Ok(summary::exit(ending))
+    finish(args, &kept_at, job, (ending, &fold), &ledger, out)?;
+    if let Some(path) = &world.junit {
+        junit::write(path, &kept_at, job, &fold)
+            .map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
+    }
+    let dead = fold.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
+    let exit = summary::exit(ending);
+    let is_refused = exit == Exit::Success && world.items.fail_on_dlq && dead > 0;
+    Ok(if is_refused { Exit::DeadLetters } else { exit })
+}
+
+/// Says what a run came to.
+fn finish(
+    args: &Args,
+    layout: &Layout,
+    id: &JobId,
+    (ending, job): (Ending, &Job),
+    ledger: &Mutex<Ledger>,
+    out: &mut Output,
+) -> Result<(), CliError> {
+    let ledger = ledger::taken(ledger).whole(layout, id).map_err(|error| job_error(id, error))?;
+    let program = context::program(args);
+    let over = Over { program: &program, layout, id, job, ending, ledger: &ledger };
+    summary::show(&over, out);
+    if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty())
+        && let Err(error) = step_summary::append(Path::new(&path), job, &ledger)
+    {
+        out.note(format_args!("warning: the GitHub step summary was not written: {error}"));
+    }
+    Ok(())
 }
 
 /// Refuses a workflow with keys that this version cannot honour.

@@ -22,14 +22,14 @@ const ENDING: Duration = Duration::from_secs(15);
 
 /// Stop the process that runs a job, and wait until it is gone
 ///
-/// The step under way is asked to end, and ended after the grace period.
-/// `prodigy resume` goes on with the step that was cut off.
+/// The steps under way are asked to end, and ended after the grace period.
+/// `prodigy resume` goes on with the step, or the items, that were cut off.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StopArgs {
     /// The job
     job: JobId,
 
-    /// End the step under way at once
+    /// End the steps under way at once
     #[arg(long)]
     now: bool,
 }

@@ -1,6 +1,8 @@
 //! `prodigy verify`.
 
 mod checks;
+mod items;
+mod outputs;
 
 use prodigy_core::ids::JobId;
 use serde_json::json;
@@ -15,7 +17,8 @@ const SCHEMA_VERSION: u32 = 1;
 ///
 /// Every record is read again and has to fit the ones before it; then the checkpoint,
 /// the stored workflow, the output of the steps and the merge have to be what the
-/// records say. Nothing is changed. The job may be running.
+/// records say. Every item has to be accounted for exactly once, after every record.
+/// Nothing is changed. The job may be running.
 #[derive(clap::Args, Debug)]
 pub(crate) struct VerifyArgs {
     /// The job

@@ -4,7 +4,7 @@ use std::{fmt::Display, time::Duration};
 
 use prodigy_core::{
     duration,
-    event::{AfterFailure, Event, Record, StepStatus},
+    event::{AfterFailure, Event, Mode, Record, StepStatus},
     job::Job,
 };
 
@@ -63,21 +63,15 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
     match &record.event {
         Event::JobStarted(started) => {
             let name = started.workflow_name.as_deref().unwrap_or(&started.workflow_file);
-            let steps = job.steps_in_all();
-            important(
-                Sign::Dot,
-                format!("job {} · {name} · {}", record.job_id, count(steps, "step")),
-            )
+            let size = match started.mode {
+                Mode::Sequential => count(job.steps_in_all(), "step"),
+                Mode::Mapreduce => "mapreduce".to_owned(),
+            };
+            important(Sign::Dot, format!("job {} · {name} · {size}", record.job_id))
         }
-        Event::JobResumed { .. } => important(
-            Sign::Dot,
-            format!(
-                "job {} resumed · {} of {} done",
-                record.job_id,
-                job.done,
-                count(job.steps_in_all(), "step")
-            ),
-        ),
+        Event::JobResumed { .. } => {
+            important(Sign::Dot, format!("job {} resumed · {}", record.job_id, progress(job)))
+        }
         Event::StepCompleted(step) => {
             let (sign, how) = match step.status {
                 StepStatus::Success => (Sign::Tick, ""),
@@ -107,22 +101,23 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
             let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
             important(Sign::Cross, format!("conflict with `{target}` in {files}"))
         }
-        Event::GitTampering { changes } => {
-            let shown: Vec<_> = changes.iter().take(TAMPERING_SHOWN).cloned().collect();
-            let more = match changes.len().saturating_sub(TAMPERING_SHOWN) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let changes = shown.join(", ");
-            let text =
-                format!("a step changed git's settings; they were put back: {changes}{more}");
-            important(Sign::Cross, text)
-        }
+        Event::GitTampering { changes } => important(Sign::Cross, tampering(changes)),
         Event::JobPaused { .. }
         | Event::JobCompleted { .. }
         | Event::JobFailed { .. }
         | Event::PhaseStarted { .. }
         | Event::PhaseCompleted { .. }
+        | Event::ItemsSelected { .. }
+        | Event::ItemQueued {}
+        | Event::AgentStarted { .. }
+        | Event::AgentCompleted(_)
+        | Event::AgentFailed(_)
+        | Event::AgentRetrying { .. }
+        | Event::ItemSkipped { .. }
+        | Event::ItemDeadLettered { .. }
+        | Event::CircuitOpen { .. }
+        | Event::CircuitHalfOpen {}
+        | Event::CircuitClosed {}
         | Event::StepStarted { .. }
         | Event::AgentUsage { .. }
         | Event::WorktreeCreated { .. }
@@ -130,6 +125,29 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::WorktreeCleaned { .. }
         | Event::CheckpointCreated { .. } => None,
     }
+}
+
+/// Says how far a job is.
+pub(super) fn progress(job: &Job) -> String {
+    let steps = format!("{} of {} done", job.done, count(job.steps_in_all(), "step"));
+    match (job.mode(), &job.map) {
+        (Mode::Sequential, _) => steps,
+        (Mode::Mapreduce, Some(map)) => {
+            format!("{} of {} done", map.counts.successful, count(map.total, "item"))
+        }
+        (Mode::Mapreduce, None) => "no items were chosen yet".to_owned(),
+    }
+}
+
+/// Says which settings of git a step changed.
+pub(super) fn tampering(changes: &[String]) -> String {
+    let shown: Vec<_> = changes.iter().take(TAMPERING_SHOWN).cloned().collect();
+    let more = match changes.len().saturating_sub(TAMPERING_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let changes = shown.join(", ");
+    format!("a step changed git's settings; they were put back: {changes}{more}")
 }
 
 /// What the steps that are under way are called.

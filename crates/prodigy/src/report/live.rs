@@ -1,19 +1,24 @@
-//! The line at the bottom of a terminal that shows what is going on now.
+//! What a terminal shows of a run: lines that stay, and below them what is going on now.
 
 use std::{
     io::{self, Write as _},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{RecvTimeoutError, Sender, channel},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use prodigy_core::{duration, event::Record, job::Job};
-use prodigy_engine::run::Reporter;
+use prodigy_core::{duration, event::Record, job::Job, workflow::ErrorCollection};
+use prodigy_engine::{clock, run::Reporter};
+use unicode_width::UnicodeWidthStr as _;
 
-use super::lines::{StepNames, line};
+use super::{
+    block::{Size, block, shortened},
+    items::{Teller, whole_seconds},
+    lines::{Line, StepNames, Weight, line},
+};
 use crate::output::{one_line, plain_text};
 
 /// The pictures of the spinner.
@@ -27,69 +32,59 @@ pub(super) struct Live {
     ticker: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What stands in the live line.
-#[derive(Default)]
-struct Screen {
-    text: String,
-    since: Option<Instant>,
-    frame: usize,
-    drawn: bool,
-}
-
 impl Live {
-    pub(super) fn new(color: bool) -> Self {
-        let screen = Arc::new(Mutex::new(Screen::default()));
+    pub(super) fn new(errors: ErrorCollection, color: bool) -> Self {
+        let screen = Arc::new(Mutex::new(Screen::new(Teller::new(errors))));
         let (stop, stopped) = channel::<()>();
         let shared = Arc::clone(&screen);
         let ticker = std::thread::spawn(move || {
             while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout)
             {
-                let mut screen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut screen = lock(&shared);
                 screen.frame = screen.frame.wrapping_add(1);
-                screen.draw();
+                screen.draw("");
             }
         });
         Self { screen, names: StepNames::default(), color, ticker: Some((stop, ticker)) }
     }
 
-    fn print(&self, text: &str) {
-        let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        screen.clear();
-        // A terminal that went away must not stop the work.
-        writeln!(io::stderr(), "{text}").ok();
-        screen.draw();
+    /// Shows a line that stays.
+    fn show(&self, line: &Line) -> String {
+        format!("{} {}\n", line.sign.show(self.color), one_line(&line.text))
     }
+}
+
+fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
+    screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reporter for Live {
     fn record(&mut self, record: &Record, job: &Job) {
-        self.names.record(record);
-        if let Some(line) = line(record, job, &self.names) {
-            self.print(&format!("{} {}", line.sign.show(self.color), one_line(&line.text)));
-        }
-        self.names.forget(record);
-        let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = self.names.newest().map(|(path, name)| {
-            let cost = if job.cost_usd > 0.0 {
-                format!(" · ${:.2}", job.cost_usd)
-            } else {
-                String::new()
-            };
-            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), one_line(name))
-        });
-        let text = text.unwrap_or_default();
-        if text != screen.text {
-            screen.text = text;
-            screen.since = Some(Instant::now());
+        let mut screen = lock(&self.screen);
+        screen.cost_usd = job.cost_usd;
+        let mut stays = String::new();
+        if let Some(lines) = screen.teller.record(record, job) {
+            // The totals tell of the items that are done.
+            let lines = lines.iter().filter(|line| line.weight == Weight::Important);
+            lines.for_each(|line| stays.push_str(&self.show(line)));
+        } else {
+            self.names.record(record);
+            if let Some(line) = line(record, job, &self.names) {
+                stays = self.show(&line);
+            }
+            self.names.forget(record);
+            screen.step(&self.names, job);
         }
         if job.end.is_some() {
             screen.text.clear();
-            screen.clear();
+            screen.draw(&stays);
+        } else if !stays.is_empty() {
+            screen.draw(&stays);
         }
     }
 
     fn note(&mut self, note: &str) {
-        self.print(&plain_text(note));
+        lock(&self.screen).draw(&format!("{}\n", plain_text(note)));
     }
 }
 
@@ -100,52 +95,103 @@ impl Drop for Live {
             // A ticker that panicked has nothing left to draw.
             ticker.join().ok();
         }
-        self.screen.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut screen = lock(&self.screen);
+        screen.text.clear();
+        screen.teller.items = None;
+        screen.draw("");
     }
+}
+
+/// What stands at the bottom of the terminal.
+struct Screen {
+    /// The items, while they are worked on.
+    teller: Teller,
+    /// The step that runs, if it is not one of an item.
+    text: String,
+    since: Option<Instant>,
+    cost_usd: f64,
+    frame: usize,
+    /// The widths of the lines that stand there.
+    drawn: Vec<usize>,
 }
 
 impl Screen {
-    /// Takes the line away.
-    fn clear(&mut self) {
-        if self.drawn {
-            write!(io::stderr(), "\r\x1b[2K").ok();
-            self.drawn = false;
+    fn new(teller: Teller) -> Self {
+        Self { teller, text: String::new(), since: None, cost_usd: 0.0, frame: 0, drawn: vec![] }
+    }
+
+    /// Takes in which step runs.
+    fn step(&mut self, names: &StepNames, job: &Job) {
+        let text = names.newest().map(|(path, name)| {
+            let cost = if job.cost_usd > 0.0 {
+                format!(" · ${:.2}", job.cost_usd)
+            } else {
+                String::new()
+            };
+            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), one_line(name))
+        });
+        let text = text.unwrap_or_default();
+        if text != self.text {
+            self.text = text;
+            self.since = Some(Instant::now());
         }
     }
 
-    /// Draws the line, cut to the width of the terminal.
-    fn draw(&mut self) {
-        self.clear();
-        if self.text.is_empty() {
+    /// Draws the lines afresh, below text that stays.
+    ///
+    /// Everything goes out in one piece and overwrites what was there, so nothing flickers.
+    fn draw(&mut self, stays: &str) {
+        let size = size();
+        let lines = self.lines(size);
+        if stays.is_empty() && lines.is_empty() && self.drawn.is_empty() {
             return;
         }
+        let mut frame = self.home(size);
+        if !stays.is_empty() {
+            // It may take more rows than it has lines.
+            frame.push_str("\x1b[J");
+            frame.push_str(stays);
+        }
+        frame.push_str(&lines.join("\x1b[K\n"));
+        frame.push_str("\x1b[J");
+        self.drawn = lines.iter().map(|line| line.width()).collect();
+        // A terminal that went away must not stop the work.
+        io::stderr().write_all(frame.as_bytes()).ok();
+        io::stderr().flush().ok();
+    }
+
+    /// Returns what brings the cursor to where the lines begin.
+    ///
+    /// In a terminal that has become narrower they take more rows than they did.
+    fn home(&self, size: Size) -> String {
+        let rows = self.drawn.iter().map(|width| width.div_ceil(size.width).max(1));
+        match rows.sum::<usize>().saturating_sub(1) {
+            0 if self.drawn.is_empty() => String::new(),
+            0 => "\r".to_owned(),
+            up => format!("\r\x1b[{}A", up.min(size.height.saturating_sub(1))),
+        }
+    }
+
+    fn lines(&self, size: Size) -> Vec<String> {
         let frame = FRAMES.get(self.frame % FRAMES.len()).copied().unwrap_or("·");
+        if let Some(items) = &self.teller.items {
+            return block(items, self.cost_usd, frame, clock::now(), size);
+        }
+        if self.text.is_empty() {
+            return Vec::new();
+        }
         let elapsed = self.since.map(|since| duration::show(whole_seconds(since.elapsed())));
         let elapsed = elapsed.unwrap_or_default();
-        let room = usize::from(width()).saturating_sub(elapsed.chars().count() + 5);
-        let text = shortened(&self.text, room);
-        write!(io::stderr(), "{frame} {text}  {elapsed}").ok();
-        io::stderr().flush().ok();
-        self.drawn = true;
+        let room = size.width.saturating_sub(elapsed.width() + 5);
+        vec![format!("{frame} {}  {elapsed}", shortened(&self.text, room))]
     }
 }
 
-/// Returns a duration without the part of a second that would flicker.
-fn whole_seconds(duration: Duration) -> Duration {
-    Duration::from_secs(duration.as_secs())
-}
-
-/// Returns text that fits into some columns.
-fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
-    format!("{kept}…")
-}
-
-/// Returns the width of the terminal.
-fn width() -> u16 {
+/// Returns the size of the terminal.
+fn size() -> Size {
     let size = rustix::termios::tcgetwinsize(io::stderr());
-    size.map_or(80, |size| size.ws_col).max(20)
+    let (width, height) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
+    // A terminal that does not know its size says 0.
+    let known = |number: u16, otherwise| if number == 0 { otherwise } else { number };
+    Size { width: known(width, 80).max(20).into(), height: known(height, 24).into() }
 }

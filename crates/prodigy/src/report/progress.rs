@@ -3,104 +3,33 @@
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     sync::mpsc::{RecvTimeoutError, channel},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use prodigy_core::{
-    event::{Event, Record},
-    job::Job,
-};
+use prodigy_core::workflow::{Body, ErrorCollection, Workflow};
 use prodigy_engine::{
     run::{Confirm, MergeQuestion, Reporter},
     shutdown::Shutdown,
 };
 
-use super::{
-    lines::{StepNames, Weight, line},
-    live::Live,
-};
-use crate::output::{one_line, plain_text};
-
-/// A workflow of so many steps is shown whole.
-const ALWAYS_SHOWN: u32 = 50;
-
-/// The least time between two routine lines of a longer one.
-const ROUTINE_EVERY: Duration = Duration::from_millis(100);
+use super::{live::Live, plain::Plain};
 
 /// How often the wait for an answer looks whether it has to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Returns who shows a run: a live line on a terminal, plain lines elsewhere.
-pub(crate) fn reporter(color: bool) -> Box<dyn Reporter> {
+pub(crate) fn reporter(workflow: &Workflow, color: bool) -> Box<dyn Reporter> {
+    let errors = match &workflow.body {
+        Body::Sequential { .. } => ErrorCollection::Immediate,
+        Body::MapReduce(body) => body.error_policy.error_collection,
+    };
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if io::stderr().is_terminal() && !dumb && !set("CI") {
-        Box::new(Live::new(color))
+        Box::new(Live::new(errors, color))
     } else {
-        Box::new(Plain { names: StepNames::default(), color, last: None, left_out: 0 })
+        Box::new(Plain::new(errors, color))
     }
-}
-
-/// Shows a run in plain lines, at a bounded rate.
-struct Plain {
-    names: StepNames,
-    color: bool,
-    last: Option<Instant>,
-    left_out: u32,
-}
-
-impl Reporter for Plain {
-    fn record(&mut self, record: &Record, job: &Job) {
-        self.names.record(record);
-        if let Some(line) = line(record, job, &self.names) {
-            let routine = line.weight == Weight::Routine;
-            if routine && is_inner(record) {
-                // `prodigy events` tells about the steps inside other steps.
-            } else if routine && self.is_too_much(job) {
-                self.left_out += 1;
-            } else {
-                self.catch_up();
-                let sign = line.sign.show(self.color);
-                print(&format!("{sign} {}", one_line(&line.text)));
-                self.last = Some(Instant::now());
-            }
-        }
-        self.names.forget(record);
-    }
-
-    fn note(&mut self, note: &str) {
-        print(&plain_text(note));
-    }
-}
-
-impl Plain {
-    /// Returns whether a routine line has to be left out to keep the rate bounded.
-    ///
-    /// That is so for most of a long workflow that runs fast; the last step is always shown.
-    fn is_too_much(&self, job: &Job) -> bool {
-        let many = job.steps_in_all() > ALWAYS_SHOWN;
-        let soon = self.last.is_some_and(|last| last.elapsed() < ROUTINE_EVERY);
-        many && soon && job.done < job.steps_in_all()
-    }
-
-    /// Says how many lines were left out.
-    fn catch_up(&mut self) {
-        if self.left_out > 0 {
-            print(&format!("· {} more", super::lines::count(self.left_out, "step")));
-            self.left_out = 0;
-        }
-    }
-}
-
-fn print(text: &str) {
-    // A reader that went away must not stop the work.
-    writeln!(io::stderr(), "{text}").ok();
-}
-
-/// Returns whether a record is about a step inside another one.
-fn is_inner(record: &Record) -> bool {
-    let Event::StepCompleted(step) = &record.event else { return false };
-    !step.is_top_level() && !step.step.starts_with("merge.")
 }
 
 /// Returns who is asked before the merge.

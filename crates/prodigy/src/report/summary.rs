@@ -1,12 +1,13 @@
 //! What a run came to, and what to type next.
 
 use prodigy_core::{
-    event::{CompletedStatus, PauseReason},
+    event::{CompletedStatus, Mode, PauseReason},
     ids::JobId,
     job::{End, Ending, Job},
 };
+use prodigy_engine::store::Layout;
 
-use super::lines::count;
+use super::{item_totals::show_items, ledger::Ledger, lines::count};
 use crate::{
     exit::Exit,
     output::{Output, one_line},
@@ -17,6 +18,8 @@ pub(crate) fn exit(ending: Ending) -> Exit {
     match ending {
         Ending::Completed => Exit::Success,
         Ending::MergeOutstanding => Exit::MergeOutstanding,
+        Ending::StoppedByPolicy | Ending::Paused(PauseReason::Policy) => Exit::StoppedByPolicy,
+        Ending::NoItems => Exit::NoItems,
         Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
         Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
         Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
@@ -25,14 +28,36 @@ pub(crate) fn exit(ending: Ending) -> Exit {
     }
 }
 
+/// A run that is over.
+pub(crate) struct Over<'a> {
+    /// How prodigy was called, so that the commands to type next find the job.
+    pub(crate) program: &'a str,
+    /// Where its files are.
+    pub(crate) layout: &'a Layout,
+    /// The job.
+    pub(crate) id: &'a JobId,
+    /// What it came to.
+    pub(crate) job: &'a Job,
+    /// How the run ended.
+    pub(crate) ending: Ending,
+    /// What happened to its items.
+    pub(crate) ledger: &'a Ledger,
+}
+
 /// Says what a run came to.
-///
-/// `program` is how prodigy was called, so that the commands to type next find the job.
-pub(crate) fn show(program: &str, id: &JobId, job: &Job, ending: Ending, out: &mut Output) {
+pub(crate) fn show(over: &Over<'_>, out: &mut Output) {
+    match over.job.mode() {
+        Mode::Sequential => show_steps(over, out),
+        Mode::Mapreduce => show_items(over, out),
+    }
+}
+
+fn show_steps(over: &Over<'_>, out: &mut Output) {
+    let Over { program, id, job, ending, .. } = over;
     let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
     let cost =
         if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
-    match (&job.end, ending) {
+    match (&job.end, *ending) {
         (Some(End::Completed(status)), _) => {
             let how = match status {
                 CompletedStatus::Completed => "completed".to_owned(),
@@ -74,7 +99,7 @@ pub(crate) fn show(program: &str, id: &JobId, job: &Job, ending: Ending, out: &m
 }
 
 /// Says what was merged where.
-fn merged(job: &Job, out: &mut Output) {
+pub(super) fn merged(job: &Job, out: &mut Output) {
     let target = job.started.as_ref().and_then(|started| started.target_branch.as_deref());
     match (&job.merged, target) {
         (Some(commit), Some(target)) => {
@@ -86,7 +111,7 @@ fn merged(job: &Job, out: &mut Output) {
 }
 
 /// Says where the work is.
-fn kept(job: &Job, out: &mut Output) {
+pub(super) fn kept(job: &Job, out: &mut Output) {
     if let Some(tree) = &job.tree {
         out.note(format_args!("worktree: {} (branch {})", tree.path, tree.branch));
     }

@@ -31,6 +31,7 @@ const PAGES: &[&str] = &[
     "README.md",
     "docs/guide/first-steps.md",
     "docs/guide/workflows.md",
+    "docs/guide/mapreduce.md",
     "docs/guide/agents.md",
     "docs/guide/when-things-stop.md",
 ];
@@ -286,6 +287,11 @@ fn the_guide_to_workflows_runs_as_it_says() {
 }
 
 #[test]
+fn the_guide_to_many_items_runs_as_it_says() {
+    runs_as_it_says("docs/guide/mapreduce.md");
+}
+
+#[test]
 fn the_guide_to_agents_runs_as_it_says() {
     runs_as_it_says("docs/guide/agents.md");
 }
@@ -305,6 +311,32 @@ fn the_guides_name_every_key_that_can_be_used_in_a_step() {
         .filter(|name| !guide.contains(&format!("`{name}")) && !guide.contains(&format!("{name}:")))
         .collect();
     assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn the_guide_to_many_items_names_every_key_that_only_such_workflows_have() {
+    let guide = fs::read_to_string(workspace().join("docs/guide/mapreduce.md")).unwrap();
+    let shapes = [
+        &grammar::SETUP,
+        &grammar::CAPTURE_OUTPUT,
+        &grammar::MAP,
+        &grammar::INPUT,
+        &grammar::WORKTREE,
+        &grammar::RESULT,
+        &grammar::ERROR_POLICY,
+        &grammar::CIRCUIT_BREAKER,
+        &grammar::RETRY_CONFIG,
+    ];
+    let is_named = |name: &str| {
+        let ways = [format!("`{name}"), format!("{name}:"), format!("`worktree.{name}")];
+        ways.iter().any(|way| guide.contains(way))
+    };
+    let missing: Vec<_> = shapes
+        .iter()
+        .flat_map(|shape| shape.keys().map(|key| (shape.name, key.name)))
+        .filter(|(_, name)| !grammar::UNSUPPORTED.contains(name) && !is_named(name))
+        .collect();
+    assert_eq!(missing, Vec::<(&str, &str)>::new());
 }
 
 #[test]

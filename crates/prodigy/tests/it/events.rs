@@ -121,7 +121,7 @@ fn a_filter_that_makes_no_sense_is_refused() {
     ----- stderr -----
     error: there is no event type `step_startet`
 
-    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
+    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
     [exit 2]
     ");
     assert_snapshot!(events(&["--since", "yesterday"]), @"
@@ -302,15 +302,15 @@ fn events_are_exported() {
     {"format":1,"seq":8,"timestamp":"2026-01-02T03:04:08.209Z","job_id":"job-1","event_type":"job_failed","step":"2","failure":{"kind":"command_failed","message":"exit code 101","exit_code":101}}
     "#);
     assert_snapshot!(export(&["--format", "csv"]), @r#"
-    seq,timestamp,job_id,event_type,step,attempt,status,duration_ms,details
-    1,2026-01-02T03:04:05Z,job-1,job_started,,,,,"{""version"":""0.1.0"",""workflow_file"":""tidy.yml"",""workflow_hash"":""ab"",""repository"":""/repo"",""target_branch"":""main"",""base_commit"":""c0"",""steps"":3,""rounds"":1,""yes"":true}"
-    2,2026-01-02T03:04:05.005Z,job-1,worktree_created,,,,,"{""path"":""/trees/job"",""branch"":""prodigy/job"",""commit"":""c0""}"
-    3,2026-01-02T03:04:05.006Z,job-1,phase_started,,,,,"{""phase"":""steps""}"
-    4,2026-01-02T03:04:05.007Z,job-1,step_started,1,1,,,"{""name"":""shell: cargo fmt""}"
-    5,2026-01-02T03:04:06.207Z,job-1,step_completed,1,1,success,1200,"{""exit_code"":0,""output"":"""",""agent"":false,""log"":{""stdout_at"":0,""stdout_len"":10,""stderr_at"":0,""stderr_len"":0}}"
-    6,2026-01-02T03:04:06.208Z,job-1,step_started,2,1,,,"{""name"":""shell: cargo test""}"
-    7,2026-01-02T03:04:08.208Z,job-1,step_failed,2,1,,2000,"{""failure"":{""kind"":""command_failed"",""message"":""exit code 101"",""exit_code"":101},""then"":""stop"",""log"":{""stdout_at"":10,""stdout_len"":8,""stderr_at"":0,""stderr_len"":15}}"
-    8,2026-01-02T03:04:08.209Z,job-1,job_failed,2,,,,"{""failure"":{""kind"":""command_failed"",""message"":""exit code 101"",""exit_code"":101}}"
+    seq,timestamp,job_id,event_type,item_id,agent_id,step,attempt,status,duration_ms,details
+    1,2026-01-02T03:04:05Z,job-1,job_started,,,,,,,"{""version"":""0.1.0"",""workflow_file"":""tidy.yml"",""workflow_hash"":""ab"",""repository"":""/repo"",""target_branch"":""main"",""base_commit"":""c0"",""steps"":3,""rounds"":1,""yes"":true}"
+    2,2026-01-02T03:04:05.005Z,job-1,worktree_created,,,,,,,"{""path"":""/trees/job"",""branch"":""prodigy/job"",""commit"":""c0""}"
+    3,2026-01-02T03:04:05.006Z,job-1,phase_started,,,,,,,"{""phase"":""steps""}"
+    4,2026-01-02T03:04:05.007Z,job-1,step_started,,,1,1,,,"{""name"":""shell: cargo fmt""}"
+    5,2026-01-02T03:04:06.207Z,job-1,step_completed,,,1,1,success,1200,"{""exit_code"":0,""output"":"""",""agent"":false,""log"":{""stdout_at"":0,""stdout_len"":10,""stderr_at"":0,""stderr_len"":0}}"
+    6,2026-01-02T03:04:06.208Z,job-1,step_started,,,2,1,,,"{""name"":""shell: cargo test""}"
+    7,2026-01-02T03:04:08.208Z,job-1,step_failed,,,2,1,,2000,"{""failure"":{""kind"":""command_failed"",""message"":""exit code 101"",""exit_code"":101},""then"":""stop"",""log"":{""stdout_at"":10,""stdout_len"":8,""stderr_at"":0,""stderr_len"":15}}"
+    8,2026-01-02T03:04:08.209Z,job-1,job_failed,,,2,,,,"{""failure"":{""kind"":""command_failed"",""message"":""exit code 101"",""exit_code"":101}}"
     "#);
     assert_snapshot!(export(&["--format", "json", "--output", "events.json"]), @"");
     let array: Vec<serde_json::Value> = serde_json::from_str(&world.read("events.json")).unwrap();

@@ -32,7 +32,7 @@ fn run(name: &str) -> String {
     let rules = [
         (r"\bworkflow-\d{8}-\d{6}-[a-z0-9]{4}\b", "[job]"),
         (r"(?m)^[0-9a-f]{7} ", "[commit] "),
-        (r"quickstart\.\w{6}", "quickstart.[new]"),
+        (r"(prodigy-\w+)\.\w{6}", "$1.[new]"),
     ];
     rules.iter().fold(text, |text, (pattern, instead)| {
         Regex::new(pattern).unwrap().replace_all(&text, *instead).into_owned()
@@ -46,7 +46,7 @@ fn every_example_is_run_here() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["quickstart"]);
+    assert_eq!(names, ["mapreduce", "quickstart"]);
 }
 
 #[test]
@@ -86,5 +86,59 @@ fn the_quickstart_shows_a_newcomer_what_happened() {
       prodigy events      # what happened
       prodigy logs        # what each step printed
     Throw it away: rm -rf $ROOT/prodigy-quickstart.[new]
+    "#);
+}
+
+/// Sorts lines about items that follow each other: items end in any order.
+fn with_items_in_order(text: &str) -> String {
+    let is_item =
+        |line: &str| line.split_once(' ').is_some_and(|(_, rest)| rest.starts_with("the-"));
+    let mut lines: Vec<&str> = text.lines().collect();
+    for run in lines.chunk_by_mut(|one, next| is_item(one) && is_item(next)) {
+        run.sort_unstable();
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn the_example_of_many_items_retries_one_and_sets_one_aside() {
+    assert_snapshot!(with_items_in_order(&run("mapreduce")), @r#"
+    $ prodigy run workflow.yml -y --job-id summaries
+    · job summaries · summaries · mapreduce
+    ✓ setup.1 list the chapters  [time]
+    · 3 items
+    ~ the-storm at step 1: the agent exited with code 1: error: simulated error; attempt 2 follows
+    ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 2 follows
+    ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 3 follows
+    ✓ the-storm  [time] · 1 commit
+    ✓ the-voyage  [time] · 1 commit
+    ✗ the-wreck at step 1: the step made no commit, and `commit_required` is set; in the DLQ after 3 attempts
+    ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
+    ✓ reduce.1 write a report  [time]
+
+    completed with failures · 2 of 3 items done · [time] · cost $0.04
+    items: 2 successful, 1 in the DLQ, 2 tried more than once
+    failures:
+      no_commit: the step made no commit, and `commit_required` is set  the-wreck
+    merged into main at [commit]
+    dead letters: $ROOT/home/dlq/book/summaries/mapreduce/dlq/summaries/items
+    next: prodigy events summaries --type item_dead_lettered
+
+    $ cat report.md
+    # Summaries
+
+    2 of 3 chapters have a summary; failed: 1
+    the-storm: 7 words, attempts: 2
+    the-voyage: 6 words, attempts: 1
+    the-wreck: the step made no commit, and `commit_required` is set
+
+    Look around:
+      cd $ROOT/prodigy-mapreduce.[new]/book
+      export PRODIGY_HOME=$ROOT/home
+      alias prodigy='$PRODIGY'
+      prodigy jobs show summaries                # the job in short
+      prodigy events summaries --item the-storm  # what happened to one item
+      prodigy logs summaries the-wreck           # what it printed, attempt by attempt
+    Throw it away: rm -rf $ROOT/prodigy-mapreduce.[new]
     "#);
 }

@@ -166,7 +166,7 @@ pub(crate) fn tear(layout: &Layout, job: &str, bytes: u64) {
 
 /// Writes the output of a job's steps.
 pub(crate) fn output(layout: &Layout, job: &str, stdout: &str, stderr: &str) {
-    let (out, err) = layout.log_files(&job.parse().unwrap(), "workflow", 0);
+    let (out, err) = layout.log_files(&job.parse().unwrap(), None, 1, 0);
     fs::create_dir_all(out.parent().unwrap()).unwrap();
     replace(&out, stdout);
     replace(&err, stderr);

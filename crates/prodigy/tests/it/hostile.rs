@@ -10,10 +10,12 @@ use std::{
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;
+use regex::Regex;
 use rustix::{
     fs::{Mode, OFlags},
     process::Signal,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
 };
 
 use crate::{
@@ -25,12 +27,24 @@ use crate::{
 ///
 /// `during` is called once the command runs, with its process.
 fn on_a_terminal(world: &World, args: &[&str], during: impl FnOnce(&mut Started)) -> (String, i32) {
+    on_a_terminal_of(world, args, (80, 24), during)
+}
+
+/// Runs a command on a terminal with so many columns and rows.
+pub(crate) fn on_a_terminal_of(
+    world: &World,
+    args: &[&str],
+    (columns, rows): (u16, u16),
+    during: impl FnOnce(&mut Started),
+) -> (String, i32) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let name = ptsname(&terminal, Vec::new()).unwrap();
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let open = || rustix::fs::open(&name, flags, Mode::empty()).unwrap();
+    let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).unwrap();
     let mut command = world.prodigy_command(args);
     command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(open());
     let mut started = Started::with_streams(&mut command, open().into(), open().into());
@@ -49,7 +63,8 @@ fn on_a_terminal(world: &World, args: &[&str], during: impl FnOnce(&mut Started)
 /// Checks that a text can steer a terminal only by what prodigy itself sends.
 #[track_caller]
 fn assert_harmless(text: &str) {
-    let ours = text.replace("\r\x1b[2K", "").replace("\r\n", "\n");
+    let ours = Regex::new(r"\r\n|\r(\x1b\[\d+A)?|\x1b\[[JK]").unwrap();
+    let ours = ours.replace_all(text, "\n");
     let raw: Vec<char> = ours.chars().filter(|c| c.is_control() && *c != '\n').collect();
     assert_eq!(raw, [], "{ours:?}");
 }

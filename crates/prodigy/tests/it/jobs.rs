@@ -189,83 +189,87 @@ fn jobs_can_be_read_by_programs() {
     let world = world();
     record(&layout(&world), "job-1", &failed());
     assert_snapshot!(world.prodigy(&["jobs", "--json"]), @r#"
-    {
-      "schema_version": 1,
-      "jobs": [
         {
-          "job_id": "job-1",
-          "repo": "repo",
-          "status": "failed",
-          "workflow_file": "tidy.yml",
-          "workflow_name": null,
-          "repository": "/repo",
-          "target_branch": "main",
-          "steps_done": 1,
-          "steps_failed": 0,
-          "steps_total": 3,
-          "current_step": "2",
-          "started_at": "2026-01-02T03:04:05Z",
-          "last_event_at": "2026-01-02T03:04:08.209Z",
-          "duration_ms": 3209,
-          "resumed": 0,
-          "records": 8,
-          "cost_usd": 0.0,
-          "branch": "prodigy/job",
-          "worktree": "/trees/job",
-          "merged_commit": null,
-          "end": {
-            "failed": {
-              "step": "2",
-              "failure": {
-                "kind": "command_failed",
-                "message": "exit code 101",
-                "exit_code": 101
-              }
+          "schema_version": 1,
+          "jobs": [
+            {
+              "job_id": "job-1",
+              "repo": "repo",
+              "status": "failed",
+              "workflow_file": "tidy.yml",
+              "workflow_name": null,
+              "repository": "/repo",
+              "target_branch": "main",
+              "steps_done": 1,
+              "steps_failed": 0,
+              "steps_total": 3,
+              "phase": null,
+              "items": null,
+              "current_step": "2",
+              "started_at": "2026-01-02T03:04:05Z",
+              "last_event_at": "2026-01-02T03:04:08.209Z",
+              "duration_ms": 3209,
+              "resumed": 0,
+              "records": 8,
+              "cost_usd": 0.0,
+              "branch": "prodigy/job",
+              "worktree": "/trees/job",
+              "merged_commit": null,
+              "end": {
+                "failed": {
+                  "step": "2",
+                  "failure": {
+                    "kind": "command_failed",
+                    "message": "exit code 101",
+                    "exit_code": 101
+                  }
+                }
+              },
+              "damage": null
             }
-          },
-          "damage": null
+          ]
         }
-      ]
-    }
-    "#);
+        "#);
     assert_snapshot!(world.prodigy(&["jobs", "show", "job-1", "--json"]), @r#"
-    {
-      "schema_version": 1,
-      "job": {
-        "job_id": "job-1",
-        "repo": "repo",
-        "status": "failed",
-        "workflow_file": "tidy.yml",
-        "workflow_name": null,
-        "repository": "/repo",
-        "target_branch": "main",
-        "steps_done": 1,
-        "steps_failed": 0,
-        "steps_total": 3,
-        "current_step": "2",
-        "started_at": "2026-01-02T03:04:05Z",
-        "last_event_at": "2026-01-02T03:04:08.209Z",
-        "duration_ms": 3209,
-        "resumed": 0,
-        "records": 8,
-        "cost_usd": 0.0,
-        "branch": "prodigy/job",
-        "worktree": "/trees/job",
-        "merged_commit": null,
-        "end": {
-          "failed": {
-            "step": "2",
-            "failure": {
-              "kind": "command_failed",
-              "message": "exit code 101",
-              "exit_code": 101
-            }
+        {
+          "schema_version": 1,
+          "job": {
+            "job_id": "job-1",
+            "repo": "repo",
+            "status": "failed",
+            "workflow_file": "tidy.yml",
+            "workflow_name": null,
+            "repository": "/repo",
+            "target_branch": "main",
+            "steps_done": 1,
+            "steps_failed": 0,
+            "steps_total": 3,
+            "phase": null,
+            "items": null,
+            "current_step": "2",
+            "started_at": "2026-01-02T03:04:05Z",
+            "last_event_at": "2026-01-02T03:04:08.209Z",
+            "duration_ms": 3209,
+            "resumed": 0,
+            "records": 8,
+            "cost_usd": 0.0,
+            "branch": "prodigy/job",
+            "worktree": "/trees/job",
+            "merged_commit": null,
+            "end": {
+              "failed": {
+                "step": "2",
+                "failure": {
+                  "kind": "command_failed",
+                  "message": "exit code 101",
+                  "exit_code": 101
+                }
+              }
+            },
+            "damage": null
           }
-        },
-        "damage": null
-      }
-    }
-    "#);
+        }
+        "#);
 }
 
 #[test]

@@ -59,7 +59,9 @@ steps:
         assert_eq!(waits.len(), least.len(), "step {step}: {waits:?}");
         for (wait, least) in waits.iter().zip(least) {
             let (least, most) = (Duration::from_millis(least), Duration::from_secs(10));
-            assert!(*wait >= least && *wait < most, "step {step}: {wait:?} for {least:?}");
+            // A failure may be written down a moment after the wait has begun.
+            let wait = *wait + Duration::from_millis(30);
+            assert!(wait >= least && wait < most, "step {step}: {wait:?} for {least:?}");
         }
     }
 }

@@ -8,9 +8,12 @@ use std::{
 use insta::assert_snapshot;
 use prodigy_testkit::World;
 
-use crate::fixture::{
-    completed, failed, half, hold, layout, log, output, record, step_completed, step_failed,
-    step_started, world,
+use crate::{
+    fixture::{
+        completed, failed, half, hold, layout, log, output, record, step_completed, step_failed,
+        step_started, world,
+    },
+    stories,
 };
 
 const STDOUT: &str = "formatted\n1 failed";
@@ -100,9 +103,42 @@ fn output_that_is_gone_is_said_to_be() {
 }
 
 #[test]
+fn steps_that_print_nothing_leave_no_files_and_no_complaint() {
+    let world = stories::world("- shell: 'true'\n- shell: 'true'\n");
+    stories::run(&world);
+    assert!(!world.home().join("logs").exists());
+    assert_snapshot!(world.prodigy(&["logs", "job"]), @"");
+    assert_snapshot!(world.prodigy(&["logs", "job", "2"]), @"");
+    assert_snapshot!(world.prodigy(&["logs", "job", "--follow"]), @"");
+    let verified = world.prodigy(&["verify", "job"]).stdout;
+    let logs = verified.lines().find(|line| line.contains("logs")).unwrap_or_default();
+    assert_snapshot!(logs, @"ok    logs — 0 outputs of finished steps, all in their files");
+}
+
+#[test]
+fn a_stream_that_nothing_was_printed_to_has_no_file() {
+    let world = stories::world("- shell: 'true'\n- shell: echo problem >&2\n");
+    stories::run(&world);
+    let (out, err) = layout(&world).log_files(&"job".parse().unwrap(), None, 1, 0);
+    assert_eq!((out.exists(), std::fs::read_to_string(err).unwrap()), (false, "problem\n".into()));
+    assert_snapshot!(stories::stable(&world.prodigy(&["logs", "job"])), @"
+    ── 2 shell: echo problem >&2 (exit 0, [time])
+    problem
+    ");
+}
+
+#[test]
+fn a_step_that_has_printed_nothing_yet_is_shown_as_running() {
+    let world = world();
+    record(&layout(&world), "job-1", &half()[..4]);
+    let _lock = hold(&layout(&world), "job-1");
+    assert_snapshot!(world.prodigy(&["logs", "job-1"]), @"── 1 shell: cargo fmt (running)");
+}
+
+#[test]
 fn a_pipe_in_the_place_of_a_log_is_refused() {
     let world = with_failure();
-    let (out, _) = layout(&world).log_files(&"job-1".parse().unwrap(), "workflow", 0);
+    let (out, _) = layout(&world).log_files(&"job-1".parse().unwrap(), None, 1, 0);
     std::fs::remove_file(&out).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &out).unwrap();
     assert_snapshot!(world.prodigy(&["logs", "job-1"]), @"
@@ -130,7 +166,7 @@ fn following_shows_output_as_it_comes_and_ends_with_the_job() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut seen: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();
-    let (out, err) = layout.log_files(&"job-1".parse().unwrap(), "workflow", 0);
+    let (out, err) = layout.log_files(&"job-1".parse().unwrap(), None, 1, 0);
     let append = |path: &std::path::Path, text: &str| {
         let mut file = std::fs::File::options().append(true).open(path).unwrap();
         file.write_all(text.as_bytes()).unwrap();

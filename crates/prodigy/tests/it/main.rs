@@ -3,9 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 mod bad_input;
+mod batch;
+mod big_values;
 mod completions;
 mod config;
 mod crash;
+mod crash_map;
 mod doctor;
 mod documents;
 mod events;
@@ -15,11 +18,25 @@ mod full_disk;
 mod hostile;
 mod init;
 mod interrupt;
+mod item_commands;
+mod item_plan;
+mod item_verify;
+mod item_worktrees;
 mod jobs;
+mod kept_worktrees;
 mod keys;
 mod logs;
+mod map_breaker;
+mod map_git;
+mod map_items;
+mod map_phases;
+mod map_policy;
+mod map_resume;
+mod map_worktrees;
+mod map_world;
 mod process;
 mod repair;
+mod report_items;
 mod review_run;
 mod review_security;
 mod run;

@@ -676,17 +676,6 @@ fn what_cannot_be_honoured_is_refused() {
     hint: take `effects` out to run the workflow without it
     [exit 9]
     ");
-    world.write(
-        "workflow.yml",
-        "mode: mapreduce\nmap: { input: items.json, agent_template: [{ shell: ls }] }\n",
-    );
-    assert_snapshot!(run(&world), @"
-    ----- stderr -----
-    error: this version runs sequential workflows only, and this file is a MapReduce workflow
-
-    hint: `prodigy validate` checks both kinds
-    [exit 9]
-    ");
 }
 
 #[test]
@@ -832,7 +821,7 @@ merge: [{ shell: "true" }]
              cargo test --workspace --all-features --no-fail-fast -- --include-ignored
         2  tidy up
            claude: /tidy the parser
-        3  claude: /report ${shell.output} about ${params.area}
+        3  claude: /report ${shell.output} about the parser
         4  all of them
            foreach: 1 step
              shell: echo ${item}
@@ -902,9 +891,14 @@ reduce: [{ shell: "echo ${map.successful}" }]
     setup
         1  shell: make items
     items     known later: `items.json` is not there yet
+    worktrees up to 3, used by one item after another
     map       3 at once
         1  claude: /fix ${item.path}
         2  shell: test -e ${item.path}
+    policy    an item that fails is not tried again
+              then it goes into the dead letter queue
+              failures are told at the end
+              worktrees of failed items are kept
     reduce
         1  shell: echo ${map.successful}
     merge     plain git, asks first (`-y` says yes)
@@ -917,14 +911,21 @@ reduce: [{ shell: "echo ${map.successful}" }]
     start     main at [commit]
     setup
         1  shell: make items
-    items     2
+    items     2 (values are filled in to be read; a run passes them as data)
       item-001  {"path":"c","score":9}
            claude: /fix c
+           shell: test -e c
       item-002  {"path":"b","score":5}
            claude: /fix b
+           shell: test -e b
+    worktrees 2, used by one item after another
     map       3 at once
         1  claude: /fix ${item.path}
         2  shell: test -e ${item.path}
+    policy    an item that fails is not tried again
+              then it goes into the dead letter queue
+              failures are told at the end
+              worktrees of failed items are kept
     reduce
         1  shell: echo ${map.successful}
     merge     plain git, asks first (`-y` says yes)
@@ -938,6 +939,14 @@ reduce: [{ shell: "echo ${map.successful}" }]
     assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
     ----- stderr -----
     error: the items cannot be had from `items.json`: line 1, column 1: EOF while parsing an object
+    [exit 9]
+    ");
+    let text = world.read("workflow.yml").replace("items.json", "items.yml");
+    world.write("workflow.yml", text);
+    world.write("items.yml", "- path: a\n");
+    assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
+    ----- stderr -----
+    error: the items cannot be had from `items.yml`: files that end in `.yml` are not read; items can be in `.json`, `.jsonl`, `.ndjson`, `.csv` and `.tsv`, and one per line in `.txt`, `.list` and files without an ending
     [exit 9]
     ");
 }

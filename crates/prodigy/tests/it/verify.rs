@@ -274,7 +274,7 @@ fn a_stored_workflow_that_was_changed_or_lost_is_found() {
 #[test]
 fn output_that_is_gone_is_found() {
     let world = done();
-    let (out, err) = layout(&world).log_files(&"job".parse().unwrap(), "workflow", 0);
+    let (out, err) = layout(&world).log_files(&"job".parse().unwrap(), None, 1, 0);
     let length = fs::metadata(&err).unwrap().len();
     fs::OpenOptions::new().write(true).open(&err).unwrap().set_len(length - 1).unwrap();
     assert_snapshot!(failures(&world), @"

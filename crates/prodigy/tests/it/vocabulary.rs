@@ -60,10 +60,25 @@ fn slow_and_untidy() -> BTreeSet<String> {
     types(&world, "job")
 }
 
+/// A job of items that succeed, fail, are tried again, are left out and open the circuit.
+fn with_items(policy: &str) -> BTreeSet<String> {
+    let world = world(&format!(
+        "mode: mapreduce\nmap:\n  input: {{ items: [1, 1, 0] }}\n  max_parallel: 1\n  \
+         agent_template: [{{ shell: 'test ${{item}} = 0' }}]\nerror_policy:\n  {policy}\n"
+    ));
+    run_with(&world, &[]);
+    types(&world, "job")
+}
+
 #[test]
 fn every_documented_event_is_emitted() {
     let mut emitted = troubled();
     emitted.extend(slow_and_untidy());
+    emitted.extend(with_items(
+        "{ retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } }, \
+         circuit_breaker: { failure_threshold: 2, success_threshold: 1, timeout: 10ms } }",
+    ));
+    emitted.extend(with_items("{ on_item_failure: skip }"));
     let documented: BTreeSet<String> = Event::TYPES.iter().map(|&name| name.to_owned()).collect();
     assert_eq!(emitted, documented);
 }
@@ -107,6 +122,7 @@ fn records_of(shape: &Shape) -> Vec<&'static RecordShape> {
         | Shape::Script
         | Shape::Expression
         | Shape::JsonPath
+        | Shape::JsonSchema
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration
@@ -154,6 +170,7 @@ fn keys_in(node: &Node, shape: &Shape, used: &mut BTreeSet<Word>) {
         | Shape::Script
         | Shape::Expression
         | Shape::JsonPath
+        | Shape::JsonSchema
         | Shape::Integer { .. }
         | Shape::Number { .. }
         | Shape::Duration

@@ -14,8 +14,18 @@ use super::super::lookup::{find_job, job_error};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// The columns of the CSV form that are fields of the records.
-const COLUMNS: &[&str] =
-    &["seq", "timestamp", "job_id", "event_type", "step", "attempt", "status", "duration_ms"];
+const COLUMNS: &[&str] = &[
+    "seq",
+    "timestamp",
+    "job_id",
+    "event_type",
+    "item_id",
+    "agent_id",
+    "step",
+    "attempt",
+    "status",
+    "duration_ms",
+];
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ExportArgs {

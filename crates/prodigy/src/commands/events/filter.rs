@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use prodigy_core::{
     Timestamp, duration,
     event::{Event, Record},
+    ids::ItemId,
 };
 use prodigy_engine::clock;
 use serde_json::Value;
@@ -17,9 +18,13 @@ pub(crate) struct FilterArgs {
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
 
-    /// Show only events of this agent, by name
+    /// Show only events of this agent, by id (`agent-3`) or by name (`claude`)
     #[arg(long)]
     agent: Option<String>,
+
+    /// Show only events of this item, by id or by key
+    #[arg(long, value_name = "ID")]
+    item: Option<String>,
 
     /// Show only events of this step and of the steps inside it
     #[arg(long)]
@@ -42,6 +47,7 @@ pub(crate) struct FilterArgs {
 pub(super) struct Filter {
     types: Vec<String>,
     agent: Option<String>,
+    item: Option<(String, ItemId)>,
     step: Option<String>,
     since: Option<Timestamp>,
     text: Option<String>,
@@ -62,6 +68,7 @@ impl FilterArgs {
         Ok(Filter {
             types: self.types.clone(),
             agent: self.agent.clone(),
+            item: self.item.as_ref().map(|item| (item.clone(), ItemId::of_key(item))),
             step: self.step.clone(),
             since: self.since.as_deref().map(since).transpose()?,
             text: text.map(str::to_owned),
@@ -93,13 +100,19 @@ impl Filter {
         if self.since.is_some_and(|since| record.timestamp < since) {
             return false;
         }
+        if let Some((id, of_key)) = &self.item
+            && record.item_id.as_ref().is_none_or(|item| item.as_str() != id && item != of_key)
+        {
+            return false;
+        }
         if self.agent.is_none() && self.step.is_none() && self.text.is_none() {
             return true;
         }
         // What the journal's reader could parse can be written again.
         let value = serde_json::to_value(record).unwrap_or_default();
         let field = |name: &str| value.get(name).and_then(Value::as_str);
-        self.agent.as_deref().is_none_or(|agent| field("agent") == Some(agent))
+        let is_agent = |agent| field("agent_id") == Some(agent) || field("agent") == Some(agent);
+        self.agent.as_deref().is_none_or(is_agent)
             && self.step.as_deref().is_none_or(|step| field("step").is_some_and(|s| is_in(s, step)))
             && self.text.as_deref().is_none_or(|text| value.to_string().contains(text))
     }

@@ -9,6 +9,7 @@ use prodigy_core::{
         StepCompleted, StepStatus,
     },
     failure::Failure,
+    ids::ItemId,
 };
 
 use crate::report::count;
@@ -19,8 +20,11 @@ const LONGEST: usize = 100;
 /// Writes events as lines, remembering what the steps under way are called.
 #[derive(Default)]
 pub(super) struct Lines {
-    names: HashMap<String, String>,
-    completed: (String, String),
+    /// The names by path, of each item and of the job itself: the steps of items have the
+    /// same paths.
+    names: HashMap<Option<ItemId>, HashMap<String, String>>,
+    /// The step that was completed last.
+    completed: Option<(Option<ItemId>, String, String)>,
 }
 
 impl Lines {
@@ -28,20 +32,38 @@ impl Lines {
     pub(super) fn see(&mut self, record: &Record) {
         match &record.event {
             Event::StepStarted { step, name, .. } => {
-                self.names.insert(step.clone(), name.clone());
+                let names = self.names.entry(record.item_id.clone()).or_default();
+                names.insert(step.clone(), name.clone());
             }
             Event::StepCompleted(step) => {
                 // Only the name of the step that was just completed is still needed.
-                let name = self.names.remove(&step.step).unwrap_or_default();
-                self.completed = (step.step.clone(), name);
+                let names = self.names.get_mut(&record.item_id);
+                let name = names.and_then(|names| names.remove(&step.step)).unwrap_or_default();
+                self.completed = Some((record.item_id.clone(), step.step.clone(), name));
             }
+            // No step of the item is under way: a journal of many items needs no more memory
+            // than one of a few.
+            Event::AgentStarted { .. }
+            | Event::AgentCompleted(_)
+            | Event::AgentFailed(_)
+            | Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. } => {
+                self.names.remove(&record.item_id);
+            }
+            // What was under way begins anew.
+            Event::JobResumed { .. } => self.names.clear(),
             Event::JobStarted(_)
-            | Event::JobResumed { .. }
             | Event::JobPaused { .. }
             | Event::JobCompleted { .. }
             | Event::JobFailed { .. }
             | Event::PhaseStarted { .. }
             | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentRetrying { .. }
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
@@ -60,12 +82,15 @@ impl Lines {
         let day = record.timestamp.strftime("%Y-%m-%d UTC").to_string();
         let time = record.timestamp.strftime("%H:%M:%S%.3f");
         let kind = record.event.event_type();
-        let line = format!("{time}  {kind:<18}  {}", self.details(&record.event));
+        let item = record.item_id.as_ref().map(|item| format!("{item}  ")).unwrap_or_default();
+        let agent = record.agent_id.map(|agent| format!("{agent}  ")).unwrap_or_default();
+        let details = self.details(record);
+        let line = format!("{time}  {kind:<18}  {item}{agent}{details}");
         (day, line.trim_end().to_owned())
     }
 
-    fn details(&self, event: &Event) -> String {
-        match event {
+    fn details(&self, record: &Record) -> String {
+        match &record.event {
             Event::JobStarted(started) => started_line(started),
             Event::JobResumed { version, workflow } => {
                 let changed = if workflow.is_some() { "  with a changed workflow" } else { "" };
@@ -82,20 +107,43 @@ impl Lines {
                 format!("{}  {}{failures}", count(*commits, "commit"), took(*duration_ms))
             }
             Event::JobFailed { step, failure } => format!("{step}  {}", failed(failure)),
-            Event::PhaseStarted { phase } | Event::PhaseCompleted { phase } => {
+            Event::PhaseStarted { phase, .. } | Event::PhaseCompleted { phase } => {
                 phase_name(*phase).to_owned()
+            }
+            Event::ItemsSelected { total, .. } => count(*total, "item"),
+            Event::AgentStarted { attempt, .. } => again(*attempt).trim_start().to_owned(),
+            Event::AgentCompleted(done) => {
+                format!("{}  {}", count(done.commits, "commit"), took(done.duration_ms))
+            }
+            Event::AgentFailed(one) => {
+                format!("{}  {}", failed(&one.failure), took(one.duration_ms))
+            }
+            Event::AgentRetrying { attempt, delay_ms, reason, .. } => {
+                format!("attempt {attempt} in {}  {}", took(*delay_ms), brief(reason))
+            }
+            Event::ItemSkipped { reason, failure } => {
+                format!("{}  {}", brief(reason), failed(failure))
+            }
+            Event::ItemDeadLettered { attempts, failure } => {
+                format!("{}  {}", count(*attempts, "attempt"), failed(failure))
+            }
+            Event::CircuitOpen { failures, until } => {
+                format!("{} in a row  until {until:.0}", count(*failures, "failure"))
+            }
+            Event::ItemQueued {} | Event::CircuitHalfOpen {} | Event::CircuitClosed {} => {
+                String::new()
             }
             Event::StepStarted { step, name, attempt } => {
                 format!("{step}  {}{}", brief(name), again(*attempt))
             }
-            Event::StepCompleted(step) => self.completed(step),
+            Event::StepCompleted(step) => self.completed(record, step),
             Event::StepFailed { step, attempt, failure, then, duration_ms, .. } => {
                 let then = match then {
                     AfterFailure::Retry => "  (is tried again)",
                     AfterFailure::GoOn => "  (the job goes on)",
                     AfterFailure::Stop => "",
                 };
-                let (name, again) = (self.name(step), again(*attempt));
+                let (name, again) = (self.name(record, step), again(*attempt));
                 format!("{step}  {name}{again}  {}  {}{then}", failed(failure), took(*duration_ms))
             }
             Event::StepSkipped { step, name, when, .. } => {
@@ -106,7 +154,7 @@ impl Lines {
             }
             Event::WorktreeCreated { path, branch, .. } => format!("{branch}  {path}"),
             Event::WorktreeMerged { source, target, commits, .. } => {
-                format!("{source} into {target}  {commits} commits")
+                format!("{source} into {target}  {}", count(*commits, "commit"))
             }
             Event::WorktreePreserved { path, reason } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
@@ -118,21 +166,23 @@ impl Lines {
         }
     }
 
-    fn completed(&self, step: &StepCompleted) -> String {
+    fn completed(&self, record: &Record, step: &StepCompleted) -> String {
         let status = match step.status {
             StepStatus::Success => "",
             StepStatus::Recovered => "  recovered",
             StepStatus::Failed => "  failed, the job goes on",
             StepStatus::Skipped => "  skipped",
         };
-        let name = self.name(&step.step);
+        let name = self.name(record, &step.step);
         format!("{}  {name}  {}{status}", step.step, took(step.duration_ms))
     }
 
-    fn name(&self, step: &str) -> String {
-        let (completed, name) = &self.completed;
-        let last = Some(name).filter(|_| completed == step);
-        self.names.get(step).or(last).map(|name| brief(name)).unwrap_or_default()
+    fn name(&self, record: &Record, step: &str) -> String {
+        let item = &record.item_id;
+        let last = self.completed.as_ref();
+        let last = last.filter(|(of, path, _)| of == item && path == step).map(|(.., name)| name);
+        let name = self.names.get(item).and_then(|names| names.get(step));
+        name.or(last).map(|name| brief(name)).unwrap_or_default()
     }
 }
 
@@ -142,7 +192,7 @@ fn started_line(started: &JobStarted) -> String {
         0 | 1 => String::new(),
         rounds => format!(" in each of {rounds} rounds"),
     };
-    format!("{}  {} steps{rounds}", brief(name), started.steps)
+    format!("{}  {}{rounds}", brief(name), count(started.steps, "step"))
 }
 
 fn failed(failure: &Failure) -> String {
@@ -163,12 +213,16 @@ fn pause(reason: PauseReason) -> &'static str {
         PauseReason::Terminated => "terminated",
         PauseReason::MergeOutstanding => "merge outstanding",
         PauseReason::DiskFull => "disk full",
+        PauseReason::Policy => "error policy",
     }
 }
 
 fn phase_name(phase: PhaseName) -> &'static str {
     match phase {
         PhaseName::Steps => "steps",
+        PhaseName::Setup => "setup",
+        PhaseName::Map => "map",
+        PhaseName::Reduce => "reduce",
         PhaseName::Merge => "merge",
     }
 }

@@ -1,7 +1,6 @@
 //! What a step would do, with what is known filled in.
 
 use prodigy_core::{
-    template::Text,
     vars::Vars,
     workflow::{Step, StepAction},
 };
@@ -10,13 +9,17 @@ use crate::{output::one_line, report::count};
 
 /// Returns what kind of action a step has, and its text.
 ///
-/// A prompt or a path is filled in if all its values are known; otherwise it is as
-/// written. A command is always as written: its values travel in the environment.
+/// What is known of a prompt or a path is filled in. A command is as written, because its
+/// values travel in the environment; only where it is shown for one item are they filled
+/// in, to be read by people.
 pub(super) fn parts<'a>(step: &'a Step, vars: &Vars) -> (&'a str, String) {
     match &step.action {
+        StepAction::Shell { script, .. } if vars.root("item").is_some() => {
+            ("shell", script.shown(vars))
+        }
         StepAction::Shell { script, .. } => ("shell", script.source().to_owned()),
-        StepAction::Agent { agent, prompt } => (agent.as_str(), filled(prompt, vars)),
-        StepAction::WriteFile { path, .. } => ("write_file", filled(path, vars)),
+        StepAction::Agent { agent, prompt } => (agent.as_str(), prompt.shown(vars)),
+        StepAction::WriteFile { path, .. } => ("write_file", path.shown(vars)),
         StepAction::Foreach(each) => ("foreach", count(each.steps.len(), "step")),
     }
 }
@@ -30,7 +33,12 @@ pub(super) fn lines(step: &Step, vars: &Vars) -> Vec<String> {
     let mut shown: Vec<_> =
         first.into_iter().chain(lines.map(|line| format!("  {line}"))).collect();
     if let StepAction::Foreach(each) = &step.action {
-        let inside = each.steps.iter().flat_map(|step| named(step, vars));
+        // Inside, `item` is another one.
+        let mut vars_inside = Vars::default();
+        for (name, value) in vars.roots().filter(|(name, _)| *name != "item") {
+            vars_inside.set(name, value.clone());
+        }
+        let inside = each.steps.iter().flat_map(|step| named(step, &vars_inside));
         shown.extend(inside.map(|line| format!("  {line}")));
     }
     shown
@@ -39,8 +47,4 @@ pub(super) fn lines(step: &Step, vars: &Vars) -> Vec<String> {
 /// Returns the name of a step, if it has one, and its action, line by line.
 pub(super) fn named(step: &Step, vars: &Vars) -> Vec<String> {
     step.name.iter().map(|name| one_line(name)).chain(lines(step, vars)).collect()
-}
-
-fn filled(text: &Text, vars: &Vars) -> String {
-    text.render(vars).unwrap_or_else(|_unknown| text.source().to_owned())
 }

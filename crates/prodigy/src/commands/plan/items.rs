@@ -3,10 +3,10 @@
 use std::{fs, path::Path};
 
 use prodigy_core::{
-    items::{self, InputKind, Item, Items, Selection},
+    items::{self, InputKind, Item, Items, Selection, is_path},
     template::Text,
     vars::Vars,
-    workflow::{Map, MapInput, Step, StepAction},
+    workflow::{Map, MapInput},
 };
 use serde_json::{Value, json};
 
@@ -55,10 +55,13 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
                 return Err(CliError::new(Exit::Invalid, message));
             }
             let Ok(bytes) = fs::read(&file) else {
+                if matches!(map.input, MapInput::Guess(_)) && !is_path(&path) {
+                    return Ok(Chosen::Later(format!("`{path}` prints them")));
+                }
                 return Ok(Chosen::Later(format!("`{path}` is not there yet")));
             };
             let kind = InputKind::of_path(Path::new(&path));
-            choose(items::read(&bytes, kind), &format!("`{path}`"))
+            choose(kind.and_then(|kind| items::read(&bytes, kind)), &format!("`{path}`"))
         }
     }
 }
@@ -69,6 +72,14 @@ fn rendered(text: &Text, request: &Request) -> Result<String, CliError> {
 }
 
 impl Chosen {
+    /// Returns how many items there are, if that is known.
+    pub(super) fn number(&self) -> Option<usize> {
+        match self {
+            Self::Known(chosen) => Some(chosen.len()),
+            Self::Later(_) => None,
+        }
+    }
+
     /// Returns the items for the JSON document.
     pub(super) fn json(&self) -> Value {
         match self {
@@ -89,13 +100,16 @@ impl Chosen {
             Self::Later(why) => return out.line(format_args!("items     known later: {why}")),
             Self::Known(chosen) => chosen,
         };
-        out.line(format_args!("items     {}", chosen.len()))?;
+        out.line(format_args!(
+            "items     {} (values are filled in to be read; a run passes them as data)",
+            chosen.len()
+        ))?;
         for item in chosen.iter().take(SHOWN) {
             let text: String = item.data.get().chars().take(100).collect();
             out.line(format_args!("  {}  {text}", item.id))?;
             let mut vars = vars.clone();
             vars.set("item", data(item));
-            for step in map.steps.iter().filter(|step| takes_values(step)) {
+            for step in &map.steps {
                 for line in action::lines(step, &vars) {
                     out.line(format_args!("       {line}"))?;
                 }
@@ -112,12 +126,4 @@ impl Chosen {
 fn data(item: &Item) -> Value {
     // The text was read as JSON when it was selected.
     serde_json::from_str(item.data.get()).unwrap_or(Value::Null)
-}
-
-/// Returns whether a step reads differently for each item.
-fn takes_values(step: &Step) -> bool {
-    match &step.action {
-        StepAction::Agent { .. } | StepAction::WriteFile { .. } => true,
-        StepAction::Shell { .. } | StepAction::Foreach(_) => false,
-    }
 }

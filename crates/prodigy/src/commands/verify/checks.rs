@@ -1,23 +1,16 @@
 //! What has to be so for a job to be whole.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use prodigy_core::{
-    checkpoint::Checkpoint,
-    event::{Event, LogRange, Record},
-    ids::JobId,
-    job::Job,
-};
+use prodigy_core::{checkpoint::Checkpoint, event::Event, ids::JobId, job::Job};
 use prodigy_engine::{
     git::{self, Repo},
     store::{self, Damage, JobLock, Layout, Reader},
 };
 use serde::Serialize;
 
+use super::{items::ItemChecks, outputs::Outputs};
 use crate::{error::explained, output::one_line, workflow_file};
-
-/// The item that the steps of a sequential workflow belong to.
-const ITEM: &str = "workflow";
 
 /// The check of the journal's lines.
 pub(super) const JOURNAL: &str = "journal";
@@ -34,7 +27,7 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    fn new(check: &'static str, result: Result<String, String>) -> Self {
+    pub(super) fn new(check: &'static str, result: Result<String, String>) -> Self {
         let (ok, detail) = match result {
             Ok(detail) => (true, detail),
             Err(detail) => (false, detail),
@@ -45,7 +38,7 @@ impl Finding {
 }
 
 /// What the records of a job say.
-struct History {
+struct History<'a> {
     /// What they add up to.
     job: Job,
     /// The first record that does not fit, or that every one does.
@@ -54,8 +47,10 @@ struct History {
     is_whole: bool,
     /// Whether the checkpoint is what the records up to it add up to, if they go that far.
     agrees: Option<bool>,
-    /// Where the output of each finished step is.
-    logs: Vec<(String, LogRange)>,
+    /// The output of the steps.
+    outputs: Outputs<'a>,
+    /// The items.
+    items: ItemChecks,
     /// The branch that was merged into.
     target: Option<String>,
 }
@@ -70,16 +65,18 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::E
     let history = History::read(layout, job, checkpoint.as_ref().ok().and_then(Option::as_ref))?;
     let checkpoint = checkpoint_agrees(&history, checkpoint);
     let workflow = workflow_is_the_one(&layout.state_dir(job), &history.job);
-    let logs = logs_are_there(layout, job, &history.logs);
     let merge = merge_is_there(&history);
-    Ok(vec![
+    let mut findings = vec![
         Finding::new(JOURNAL, lines),
         Finding::new("history", history.fits),
         Finding::new("checkpoint", checkpoint),
         Finding::new("workflow", workflow),
-        Finding::new("logs", logs),
-        Finding::new("merge", merge),
-    ])
+        Finding::new("logs", history.outputs.result()),
+    ];
+    let target = history.target.as_deref();
+    findings.extend(history.items.findings(layout, job, &history.job, target));
+    findings.push(Finding::new("merge", merge));
+    Ok(findings)
 }
 
 /// Checks every line's checksum and number.
@@ -106,11 +103,11 @@ fn lines(
     })
 }
 
-impl History {
+impl<'a> History<'a> {
     /// Adds up the records, as far as they go.
     fn read(
-        layout: &Layout,
-        id: &JobId,
+        layout: &'a Layout,
+        id: &'a JobId,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<Self, store::Error> {
         let mut history = Self {
@@ -118,7 +115,8 @@ impl History {
             fits: Ok(String::new()),
             is_whole: true,
             agrees: None,
-            logs: Vec::new(),
+            outputs: Outputs::new(layout, id),
+            items: ItemChecks::default(),
             target: None,
         };
         let mut cut = "";
@@ -134,7 +132,11 @@ impl History {
                 history.is_whole = false;
                 break;
             }
-            history.note(record);
+            history.outputs.see(&record);
+            history.items.see(&record, &history.job);
+            if let (Event::WorktreeMerged { target, .. }, None) = (record.event, record.item_id) {
+                history.target = Some(target);
+            }
             if let Some(checkpoint) = checkpoint.filter(|it| it.covers() == history.job.seq) {
                 history.agrees = Some(checkpoint.agrees_with(id, &history.job));
             }
@@ -150,40 +152,11 @@ impl History {
         }
         Ok(history)
     }
-
-    /// Remembers what a record says about files and branches.
-    fn note(&mut self, record: Record) {
-        let (step, log) = match record.event {
-            Event::StepCompleted(step) => (step.step, step.log),
-            Event::StepFailed { step, log, .. } => (step, log),
-            Event::WorktreeMerged { target, .. } => {
-                self.target = Some(target);
-                return;
-            }
-            Event::JobStarted(_)
-            | Event::JobResumed { .. }
-            | Event::JobPaused { .. }
-            | Event::JobCompleted { .. }
-            | Event::JobFailed { .. }
-            | Event::PhaseStarted { .. }
-            | Event::PhaseCompleted { .. }
-            | Event::StepStarted { .. }
-            | Event::StepSkipped { .. }
-            | Event::AgentUsage { .. }
-            | Event::WorktreeCreated { .. }
-            | Event::WorktreePreserved { .. }
-            | Event::WorktreeCleaned { .. }
-            | Event::MergeConflict { .. }
-            | Event::GitTampering { .. }
-            | Event::CheckpointCreated { .. } => return,
-        };
-        self.logs.extend(log.map(|log| (step, log)));
-    }
 }
 
 /// Checks that the checkpoint says what the journal says.
 fn checkpoint_agrees(
-    history: &History,
+    history: &History<'_>,
     checkpoint: Result<Option<Checkpoint>, store::Error>,
 ) -> Result<String, String> {
     // While the journal is damaged, the checkpoint may be all that is left of some records.
@@ -225,35 +198,8 @@ fn workflow_is_the_one(state: &Path, job: &Job) -> Result<String, String> {
     Err(format!("the stored one is {hash}, and the journal names {wanted}"))
 }
 
-/// Checks that the output of every finished step is where its record says.
-fn logs_are_there(
-    layout: &Layout,
-    job: &JobId,
-    logs: &[(String, LogRange)],
-) -> Result<String, String> {
-    for (step, log) in logs {
-        let (out, err) = layout.log_files(job, ITEM, log.slot);
-        let parts = [(out, log.stdout_at, log.stdout_len), (err, log.stderr_at, log.stderr_len)];
-        for (path, at, length) in parts {
-            let end = at.checked_add(length).ok_or_else(|| {
-                format!("step {step} printed up to no possible byte of {}", path.display())
-            })?;
-            // A file that is not there holds as much as an empty one.
-            let size = fs::symlink_metadata(&path).map_or(0, |meta| meta.len());
-            if end > size {
-                return Err(format!(
-                    "step {step} printed up to byte {end} of {}, which has {size}",
-                    path.display()
-                ));
-            }
-        }
-    }
-    let outputs = u64::try_from(logs.len()).unwrap_or(u64::MAX);
-    Ok(format!("{} of finished steps, all in their files", count(outputs, "output")))
-}
-
 /// Checks that what the job merged is on the branch it was merged into.
-fn merge_is_there(history: &History) -> Result<String, String> {
+fn merge_is_there(history: &History<'_>) -> Result<String, String> {
     let (Some(commit), Some(target)) = (&history.job.merged, &history.target) else {
         return Ok("the journal tells of none".to_owned());
     };
@@ -276,7 +222,7 @@ fn contains(repository: &Path, branch: &str, commit: &str) -> Result<bool, git::
     }
 }
 
-fn count(number: u64, what: &str) -> String {
+pub(super) fn count(number: u64, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {what}{ending}")
 }

@@ -12,7 +12,7 @@ use prodigy_engine::{
 };
 
 use super::{
-    ls::work,
+    ls::{place, work},
     survey::{Kind, Leftover, survey},
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
 /// A worktree is kept, and named, if its job is not finished or if it holds work that
 /// is nowhere else: commits that are on no other branch, or files that are not
 /// committed. Commits are never dropped, not even with `--force`: their branch stays.
+/// The worktrees, branches and records of a job's items are treated in the same way.
 /// A job that is running is never touched.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CleanArgs {
@@ -116,13 +117,18 @@ fn verdict(left: &Leftover) -> Verdict {
         _ if left.status == Some(JobStatus::Running) => {
             Verdict::Keep("its job is running".to_owned())
         }
-        (Kind::Trash, _) => Verdict::Remove,
-        // Its branch is all that such a job has left.
-        (Kind::Branch, Some(reason)) => Verdict::Keep(reason),
+        (Kind::Trash | Kind::Snapshot, _) => Verdict::Remove,
+        // Its branch is all that such a job has left, and records take no room.
+        (Kind::Branch | Kind::Records, Some(reason)) => Verdict::Keep(reason),
         (Kind::Branch, None) if !is_lossless => {
             let branch = left.branch.as_deref().unwrap_or_default();
             Verdict::Keep(format!("{}; `git branch -D {branch}` drops it", work(left)))
         }
+        (Kind::Records, None) if !is_lossless => {
+            let first = left.references.first().map(String::as_str).unwrap_or_default();
+            Verdict::Keep(format!("{}; `git update-ref -d {first}` drops one", work(left)))
+        }
+        (Kind::Records, None) => Verdict::Force("nothing else has what they hold".to_owned()),
         (Kind::Worktree | Kind::Other, Some(reason)) => Verdict::Force(reason),
         (Kind::Worktree | Kind::Other | Kind::Branch, None) if is_lossless => Verdict::Remove,
         (Kind::Worktree | Kind::Other | Kind::Branch, None) => Verdict::Force(work(left)),
@@ -149,17 +155,22 @@ fn remove(layout: &Layout, repo: &Repo, left: &Leftover) -> Result<Option<String
         None
     };
     let directory = layout.worktrees_dir(&left.job);
-    let path = left.path.clone().unwrap_or_else(|| directory.join("job"));
+    let path = left.path.clone().unwrap_or_default();
     let branch = left.branch.clone().unwrap_or_default();
     // A job that can be resumed starts again from its branch.
     let keep_branch = left.status.is_some_and(JobStatus::is_resumable);
-    if matches!(left.kind, Kind::Worktree | Kind::Branch) {
-        repo.remove_job_worktree(&path, &branch, keep_branch).map_err(|e| failed(git_error(e)))?;
-    } else {
-        let message = format!("cannot remove `{}`", path.display());
-        let error = |error| failed(CliError::new(Exit::Failure, message).because(error));
-        fs::remove_dir_all(&path).map_err(error)?;
+    match left.kind {
+        Kind::Worktree => repo.remove_job_worktree(&path, &branch, keep_branch),
+        Kind::Branch => repo.remove_job_branch(&branch),
+        Kind::Records | Kind::Snapshot => repo.delete_job_references(&left.references),
+        Kind::Trash | Kind::Other => {
+            let message = format!("cannot remove `{}`", path.display());
+            let error = |error| failed(CliError::new(Exit::Failure, message).because(error));
+            fs::remove_dir_all(&path).map_err(error)?;
+            Ok(())
+        }
     }
+    .map_err(|error| failed(git_error(error)))?;
     // It goes with the last worktree; what else is in it keeps it.
     fs::remove_dir(&directory).ok();
     let is_left = !branch.is_empty()
@@ -187,8 +198,8 @@ fn confirm(count: usize, out: &mut Output) -> Result<(), CliError> {
 
 /// Names a worktree or branch.
 fn name(left: &Leftover) -> String {
-    match (&left.path, &left.branch) {
-        (Some(path), _) => path.display().to_string(),
-        (None, branch) => format!("branch {}", branch.as_deref().unwrap_or_default()),
+    match &left.path {
+        Some(path) => path.display().to_string(),
+        None => place(left),
     }
 }

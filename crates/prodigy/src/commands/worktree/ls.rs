@@ -3,13 +3,15 @@
 use serde_json::json;
 
 use super::survey::{Bytes, Kind, Leftover, survey};
-use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+use crate::{
+    cli::Args, commands::context, error::CliError, exit::Exit, output::Output, report::count,
+};
 
 /// List the worktrees of this repository's jobs
 ///
 /// Each line names a job, says how it is, what of its work is nowhere else, what its
-/// worktree takes on disk, and where it is. A branch that is left without a worktree
-/// is listed too.
+/// worktree takes on disk, and where it is. Worktrees of items are listed with the job's,
+/// and so are branches that are left without a worktree, and records of failed items.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LsArgs {
     /// Print a JSON document
@@ -35,13 +37,20 @@ pub(super) fn run(args: &Args, command: &LsArgs, out: &mut Output) -> Result<Exi
 
 fn describe(left: &Leftover) -> String {
     let status = left.status.map_or("no journal".to_owned(), |status| status.to_string());
-    let place = match (&left.path, &left.branch) {
-        (Some(path), _) => path.display().to_string(),
-        (None, Some(branch)) => format!("branch {branch}"),
-        (None, None) => String::new(),
-    };
+    let place = place(left);
     let size = Bytes(left.bytes).to_string();
     format!("{status:<23}  {:<33}  {size:>10}  {place}", work(left))
+}
+
+/// Says where it is.
+pub(super) fn place(left: &Leftover) -> String {
+    let first = left.references.first().map(String::as_str).unwrap_or_default();
+    match (&left.path, &left.branch, left.references.len()) {
+        (Some(path), ..) => path.display().to_string(),
+        (None, Some(branch), _) => format!("branch {branch}"),
+        (None, None, 0 | 1) => first.to_owned(),
+        (None, None, many) => format!("{first} and {} more", many - 1),
+    }
 }
 
 /// Says what of a job's work is nowhere else.
@@ -58,6 +67,9 @@ pub(super) fn work(left: &Leftover) -> String {
         Some(count) => parts.push(format!("{count} uncommitted files")),
         None if left.kind == Kind::Worktree => parts.push("in use".to_owned()),
         None => parts.push("not a worktree".to_owned()),
+    }
+    if left.kind == Kind::Records {
+        parts.push(count(left.references.len(), "record"));
     }
     if left.kind == Kind::Trash {
         parts.push("half removed".to_owned());

@@ -3,6 +3,7 @@
 mod clean;
 mod du;
 mod ls;
+mod references;
 mod survey;
 
 pub(crate) use survey::Bytes;

@@ -17,6 +17,7 @@ use prodigy_engine::{
 };
 use serde::Serialize;
 
+use super::references;
 use crate::{
     commands::context::{git_error, store_error},
     error::CliError,
@@ -35,9 +36,13 @@ pub(super) enum Kind {
     Trash,
     /// A directory that git does not know.
     Other,
+    /// What failed items left, or what was set aside, under references.
+    Records,
+    /// The last state of a worktree that is gone, under a reference.
+    Snapshot,
 }
 
-/// One worktree or branch of a job.
+/// One worktree or branch of a job, or some references.
 #[derive(Debug, Serialize)]
 pub(super) struct Leftover {
     /// The job.
@@ -56,6 +61,9 @@ pub(super) struct Leftover {
     pub(super) path: Option<PathBuf>,
     /// What it is.
     pub(super) kind: Kind,
+    /// The references.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) references: Vec<String>,
 }
 
 /// A number of bytes, as people read it.
@@ -98,7 +106,10 @@ pub(super) fn survey(
     for branch in repo.job_branches().map_err(git_error)? {
         let job = branch.split('/').nth(1).and_then(|job| job.parse::<JobId>().ok());
         let Some(job) = job.filter(|job| only.is_none_or(|only| only == job)) else { continue };
-        if left.iter().any(|left: &Leftover| left.branch.as_ref() == Some(&branch)) {
+        // One that a worktree of the user's is on is in use.
+        if worktrees.iter().any(|tree| tree.branch.as_ref() == Some(&branch))
+            || left.iter().any(|left: &Leftover| left.branch.as_ref() == Some(&branch))
+        {
             continue;
         }
         let tip = format!("refs/heads/{branch}");
@@ -109,10 +120,12 @@ pub(super) fn survey(
             bytes: 0,
             path: None,
             kind: Kind::Branch,
+            references: Vec::new(),
             branch: Some(branch),
             job,
         });
     }
+    left.extend(references::survey(layout, repo, only)?);
     Ok(left)
 }
 
@@ -137,15 +150,21 @@ fn look(
             bytes,
             path: Some(path),
             kind: if is_trash { Kind::Trash } else { Kind::Other },
+            references: Vec::new(),
         });
     };
-    let own = format!("refs/heads/prodigy/{job}/job");
-    let mut tips = vec![worktree.head.as_str()];
+    // The job's worktree and those kept of items are called like their branches; the slots
+    // of agents are on the branch of an item, or detached.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let own = format!("refs/heads/prodigy/{job}/{name}");
+    // A branch that was deleted under a worktree leaves it without a commit.
+    let is_born = worktree.head.chars().any(|digit| digit != '0');
+    let mut tips: Vec<&str> = is_born.then_some(worktree.head.as_str()).into_iter().collect();
     // An agent may have checked out something else; what is on the branch counts too.
     if worktree.branch.is_none() && repo.commit(&own).is_ok() {
         tips.push(&own);
     }
-    let branch = worktree.branch.clone().unwrap_or_else(|| format!("prodigy/{job}/job"));
+    let branch = worktree.branch.clone().unwrap_or_else(|| format!("prodigy/{job}/{name}"));
     // A step of a running job may be writing at this moment, and may have told git to
     // run a program of its own.
     let tree = match status {
@@ -161,12 +180,13 @@ fn look(
         bytes,
         path: Some(path),
         kind: Kind::Worktree,
+        references: Vec::new(),
         branch: Some(branch),
     })
 }
 
 /// Returns how a job is; `None` if its journal is gone.
-fn status(layout: &Layout, job: &JobId) -> Result<Option<JobStatus>, CliError> {
+pub(super) fn status(layout: &Layout, job: &JobId) -> Result<Option<JobStatus>, CliError> {
     let is_held = JobLock::holder(layout, job).map_err(store_error)?.is_some();
     if is_held {
         return Ok(Some(JobStatus::Running));

@@ -42,6 +42,35 @@ async fn a_log_that_was_removed_is_made_anew() {
 }
 
 #[tokio::test]
+async fn a_log_is_made_with_the_first_byte_that_goes_into_it() {
+    let mut bench = Bench::new().await;
+    let silent = bench.run(&logged(&bench, bench.sh(":"))).await;
+    assert_eq!((silent.stdout.log_at, silent.stdout.log_len), (0, 0));
+    assert_eq!((silent.stderr.log_at, silent.stderr.log_len), (0, 0));
+    assert!(!bench.path("log").exists());
+
+    let mut launch = bench.sh("echo one");
+    launch.log = Some((bench.path("log/a/out"), bench.path("log/a/err")));
+    let ended = bench.run(&launch).await;
+    assert_eq!((ended.stdout.log_at, ended.stdout.log_len), (0, 4));
+    assert_eq!(fs::read_to_string(bench.path("log/a/out")).unwrap(), "one\n");
+    assert!(!bench.path("log/a/err").exists());
+    let mode = |name: &str| fs::metadata(bench.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("log"), mode("log/a"), mode("log/a/out")), (0o700, 0o700, 0o600));
+}
+
+#[tokio::test]
+async fn a_log_without_room_for_a_byte_says_how_many_there_were() {
+    let mut bench = Bench::new().await;
+    let mut launch = logged(&bench, bench.sh("echo one"));
+    launch.log_cap = 0;
+    let ended = bench.run(&launch).await;
+    assert_eq!((ended.stdout.log_at, ended.stdout.log_len), (0, 0));
+    let log = fs::read_to_string(bench.path("log/out")).unwrap();
+    assert_eq!(log, "[prodigy: 4 more bytes were not kept]\n");
+}
+
+#[tokio::test]
 async fn gigabytes_cost_neither_memory_nor_disk() {
     let mut bench = Bench::new().await;
     let mut launch = logged(&bench, bench.sh("head -c 2147483648 /dev/zero; printf end"));
@@ -99,6 +128,40 @@ async fn a_log_that_is_a_link_is_refused_before_the_start() {
     insta::assert_snapshot!(error, @"cannot write the log `$ROOT/log/err`: it is a symbolic link");
     assert!(!bench.path("started").exists());
     assert_eq!(bench.run(&bench.sh("exit 6")).await.status, Status::Exited(6));
+}
+
+#[tokio::test]
+async fn a_log_that_could_not_be_made_is_refused_before_the_start() {
+    let mut bench = Bench::new().await;
+    fs::create_dir(bench.path("elsewhere")).unwrap();
+    symlink(bench.path("elsewhere"), bench.path("link")).unwrap();
+    fs::write(bench.path("file"), "").unwrap();
+    for directory in ["link", "file", "file/deeper"] {
+        let mut launch = bench.sh(": > started; echo one");
+        let log = bench.path(directory);
+        launch.log = Some((log.join("out"), log.join("err")));
+        let error = bench.try_run(&launch, &Stop::new()).await.unwrap_err().to_string();
+        let wanted =
+            format!("cannot write the log `{}`: Not a directory", log.join("out").display());
+        assert_eq!(error.split(" (").next(), Some(wanted.as_str()));
+    }
+    assert!(!bench.path("started").exists());
+    assert_eq!(fs::read_dir(bench.path("elsewhere")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_log_that_is_spoilt_while_the_program_runs_costs_only_the_log() {
+    let mut bench = Bench::new().await;
+    fs::write(bench.path("victim"), "precious").unwrap();
+    let script = format!(
+        "mkdir log && ln -s '{}' log/out && echo one && echo problem >&2",
+        bench.path("victim").display()
+    );
+    let ended = bench.run(&logged(&bench, bench.sh(&script))).await;
+    assert_eq!(ended.status, Status::Exited(0));
+    assert_eq!((text(&ended.stdout.head), ended.stdout.log_len), ("one\n", 0));
+    assert_eq!((text(&ended.stderr.head), ended.stderr.log_len), ("problem\n", 8));
+    assert_eq!(fs::read_to_string(bench.path("victim")).unwrap(), "precious");
 }
 
 #[tokio::test]

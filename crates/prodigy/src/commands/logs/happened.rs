@@ -1,0 +1,81 @@
+//! What the records of a job say about its output.
+
+use std::time::Duration;
+
+use prodigy_core::{
+    duration,
+    event::{Event, LogRange},
+};
+
+use super::super::events::brief;
+
+/// Something that matters for what is shown.
+pub(super) enum Happened<'a> {
+    /// A step began.
+    Began { step: &'a str, name: &'a str },
+    /// A step was passed over.
+    Skipped { step: &'a str },
+    /// A try of a step ended.
+    Ended { step: &'a str, how: String, log: Option<&'a LogRange>, is_over: bool },
+    /// An attempt of the item began.
+    Attempt { number: u32 },
+    /// An attempt of the item failed.
+    Failed { number: u32, why: String },
+    /// The item has come to its end, and nothing of it will print any more.
+    Over,
+}
+
+impl<'a> Happened<'a> {
+    /// Returns what an event means for the output, if it means anything.
+    pub(super) fn of(event: &'a Event) -> Option<Self> {
+        match event {
+            Event::StepStarted { step, name, .. } => Some(Self::Began { step, name }),
+            Event::StepSkipped { step, .. } => Some(Self::Skipped { step }),
+            Event::StepCompleted(done) => {
+                let how = format!("exit {}, {}", done.exit_code, took(done.duration_ms));
+                let log = done.log.as_ref();
+                Some(Self::Ended { step: &done.step, how, log, is_over: true })
+            }
+            Event::StepFailed { step, failure, duration_ms, log, .. } => {
+                let code = failure.exit_code.map(|code| format!("exit {code}"));
+                let how = code.unwrap_or_else(|| failure.kind.to_string());
+                let how = format!("{how}, {}", took(*duration_ms));
+                Some(Self::Ended { step, how, log: log.as_ref(), is_over: false })
+            }
+            Event::AgentStarted { attempt, .. } => Some(Self::Attempt { number: *attempt }),
+            Event::AgentFailed(failed) => {
+                let why = format!("{}: {}", failed.failure.kind, brief(&failed.failure.message));
+                Some(Self::Failed { number: failed.attempt, why })
+            }
+            Event::AgentCompleted(done) if !done.has_commits() => Some(Self::Over),
+            Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. }
+            | Event::WorktreeMerged { .. } => Some(Self::Over),
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentCompleted(_)
+            | Event::AgentRetrying { .. }
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => None,
+        }
+    }
+}
+
+fn took(milliseconds: u64) -> String {
+    duration::show(Duration::from_millis(milliseconds))
+}

@@ -1,0 +1,109 @@
+//! Whether the output of every finished step is where its record says.
+
+use std::{collections::HashMap, fs};
+
+use prodigy_core::{
+    event::{Event, LogRange, Record},
+    ids::{ItemId, JobId},
+};
+use prodigy_engine::store::Layout;
+
+use super::checks::count;
+
+/// Looks at log files while records are read, so that many records need no memory.
+pub(super) struct Outputs<'a> {
+    layout: &'a Layout,
+    job: &'a JobId,
+    /// The attempts that are under way.
+    attempts: HashMap<ItemId, u32>,
+    found: u64,
+    wrong: Option<String>,
+}
+
+impl<'a> Outputs<'a> {
+    /// Begins with no record read.
+    pub(super) fn new(layout: &'a Layout, job: &'a JobId) -> Self {
+        Self { layout, job, attempts: HashMap::new(), found: 0, wrong: None }
+    }
+
+    /// Takes notice of a record.
+    pub(super) fn see(&mut self, record: &Record) {
+        let item = record.item_id.as_ref();
+        let (step, log) = match &record.event {
+            Event::StepCompleted(step) => (&step.step, &step.log),
+            Event::StepFailed { step, log, .. } => (step, log),
+            Event::AgentStarted { attempt, .. } => {
+                self.attempts.extend(item.map(|item| (item.clone(), *attempt)));
+                return;
+            }
+            Event::AgentCompleted(_)
+            | Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. } => {
+                item.map(|item| self.attempts.remove(item));
+                return;
+            }
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentFailed(_)
+            | Event::AgentRetrying { .. }
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::StepStarted { .. }
+            | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreeMerged { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => return,
+        };
+        if let Some(log) = log {
+            self.found += 1;
+            if self.wrong.is_none() {
+                self.wrong = self.check(item, step, log).err();
+            }
+        }
+    }
+
+    /// Checks that a log file holds what a step printed.
+    fn check(&self, item: Option<&ItemId>, step: &str, log: &LogRange) -> Result<(), String> {
+        let attempt = item.and_then(|item| self.attempts.get(item)).copied().unwrap_or(1);
+        let who = item.map(|item| format!(" of `{item}`")).unwrap_or_default();
+        let (out, err) = self.layout.log_files(self.job, item, attempt, log.slot);
+        let parts = [(out, log.stdout_at, log.stdout_len), (err, log.stderr_at, log.stderr_len)];
+        for (path, at, length) in parts {
+            let end = at.checked_add(length).ok_or_else(|| {
+                format!("step {step}{who} printed up to no possible byte of {}", path.display())
+            })?;
+            // A file that is not there holds as much as an empty one.
+            let size = fs::symlink_metadata(&path).map_or(0, |meta| meta.len());
+            if end > size {
+                return Err(format!(
+                    "step {step}{who} printed up to byte {end} of {}, which has {size}",
+                    path.display()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what was found.
+    pub(super) fn result(self) -> Result<String, String> {
+        match self.wrong {
+            Some(wrong) => Err(wrong),
+            None => {
+                Ok(format!("{} of finished steps, all in their files", count(self.found, "output")))
+            }
+        }
+    }
+}

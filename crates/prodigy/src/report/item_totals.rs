@@ -1,0 +1,214 @@
+//! What a run with items came to.
+
+use std::collections::BTreeMap;
+
+use prodigy_core::{
+    duration,
+    event::{CompletedStatus, PauseReason},
+    job::{End, Ending, MapState},
+    metrics::ErrorMetrics,
+};
+
+use super::{
+    ledger::{FailedItem, Ledger},
+    lines::{count, progress},
+    summary::{Over, kept, merged},
+};
+use crate::{
+    commands::context::quoted,
+    output::{Output, one_line},
+};
+
+/// The most items that are named behind one failure.
+const NAMED: usize = 5;
+
+/// Says what a run with items came to, and what to type next.
+pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
+    let Some(end) = &over.job.end else { return };
+    let cost = match over.job.cost_usd {
+        cost if cost > 0.0 => format!(" · cost ${cost:.2}"),
+        _ => String::new(),
+    };
+    let took = duration::show(over.ledger.took());
+    let headline = headline(end, over.ending);
+    let progress = match over.ending {
+        Ending::NoItems => String::new(),
+        Ending::Completed
+        | Ending::Failed
+        | Ending::MergeOutstanding
+        | Ending::StoppedByPolicy
+        | Ending::Paused(_) => format!(" · {}", progress(over.job)),
+    };
+    out.note(format_args!("\n{headline}{progress} · {took}{cost}"));
+    if let End::Failed { failure, .. } = end {
+        for line in failure.output_tail.lines() {
+            out.note(format_args!("  | {line}"));
+        }
+    }
+    if let Some(map) = over.job.map.as_ref().filter(|map| map.total > 0) {
+        out.note(format_args!("items: {}", counts(map)));
+        failures(map, over.ledger, out);
+    }
+    left_behind(over, out);
+    next(end, over, out);
+}
+
+fn headline(end: &End, ending: Ending) -> String {
+    match end {
+        End::Completed(CompletedStatus::Completed) => "completed".to_owned(),
+        End::Completed(CompletedStatus::CompletedWithFailures) => {
+            "completed with failures".to_owned()
+        }
+        End::Failed { failure, .. } if ending == Ending::NoItems => one_line(&failure.message),
+        End::Failed { step, failure } if step == "map" => {
+            format!("failed: {}", one_line(&failure.message))
+        }
+        End::Failed { step, failure } => {
+            format!("failed at step {step}: {}", one_line(&failure.message))
+        }
+        End::Paused { reason: PauseReason::MergeOutstanding, .. } => "merge outstanding".to_owned(),
+        End::Paused { reason: PauseReason::Policy, message } => {
+            format!("stopped by the error policy: {}", one_line(message))
+        }
+        End::Paused { message, .. } => format!("paused: {}", one_line(message)),
+    }
+}
+
+/// Returns how the items fared, in words; together they are all there are.
+pub(super) fn counts(map: &MapState) -> String {
+    let mut parts = vec![format!("{} successful", map.counts.successful)];
+    if map.counts.recovered > 0 {
+        parts.push(format!("{} of them recovered from a failed step", map.counts.recovered));
+    }
+    let mut push = |number: u32, what: &str| {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    };
+    push(map.counts.dead_lettered, "in the DLQ");
+    push(map.counts.skipped, "left out");
+    push(map.pending() + map.under_way(), "waiting");
+    push(retried(map), "tried more than once");
+    parts.join(", ")
+}
+
+/// Returns how many items were tried more than once.
+pub(super) fn retried(map: &MapState) -> u32 {
+    let retried = map.items.iter().filter(|item| item.attempts > 1);
+    u32::try_from(retried.count()).unwrap_or(u32::MAX)
+}
+
+/// Returns the numbers of a job, and what its failures have in common.
+pub(super) fn metrics(map: &MapState) -> ErrorMetrics {
+    let counts = map.counts;
+    map.tally.metrics(
+        map.total.into(),
+        counts.successful.into(),
+        counts.dead_lettered.into(),
+        counts.skipped.into(),
+    )
+}
+
+/// Says why items failed: what keeps coming back as a pattern, the rest one by one.
+fn failures(map: &MapState, ledger: &Ledger, out: &mut Output) {
+    if map.counts.failed() == 0 {
+        return;
+    }
+    out.note("failures:");
+    let metrics = metrics(map);
+    for pattern in &metrics.failure_patterns {
+        let example = match pattern.example.as_str() {
+            "" => String::new(),
+            example => format!(", e.g. {}", one_line(example)),
+        };
+        out.note(format_args!("  {} × {}{example}", pattern.frequency, pattern.pattern_type));
+        let advice = pattern.suggested_action.trim_end_matches('.');
+        out.note(format_args!("      {}", one_line(advice)));
+    }
+    let is_pattern = |failed: &&FailedItem| {
+        let kind = prodigy_core::signature::error_type(failed.failure.kind);
+        metrics.failure_patterns.iter().any(|pattern| pattern.pattern_type == kind)
+    };
+    let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for failed in ledger.failures.iter().filter(|failed| !is_pattern(failed)) {
+        let cause = (failed.failure.kind.code(), failed.failure.message.as_str());
+        groups.entry(cause).or_default().push(failed.item.as_str());
+    }
+    for ((code, message), items) in groups {
+        let named = items.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        let more = match items.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        out.note(format_args!("  {code}: {}  {named}{more}", one_line(message)));
+    }
+}
+
+/// Says where the work is: what was merged, what was kept, and what would get lost.
+fn left_behind(over: &Over<'_>, out: &mut Output) {
+    let Over { layout, id, job, ledger, program, .. } = over;
+    if ledger.uncommitted > 0 {
+        let items = count(ledger.uncommitted, "item");
+        out.note(format_args!(
+            "note: {items} left files uncommitted, which are not merged; \
+             `auto_commit: true` on a step keeps them"
+        ));
+    }
+    match &job.end {
+        Some(End::Completed(_)) => merged(job, out),
+        Some(End::Failed { .. } | End::Paused { .. }) => kept(job, out),
+        None => {}
+    }
+    for path in &ledger.kept {
+        out.note(format_args!("kept: {path}"));
+    }
+    let named = u32::try_from(ledger.kept.len()).unwrap_or(u32::MAX);
+    if ledger.kept_in_all > named {
+        let more = ledger.kept_in_all - named;
+        out.note(format_args!(
+            "kept: {more} more; see `{program} events {id} --type worktree_preserved`"
+        ));
+    }
+    if job.map.as_ref().is_some_and(|map| map.counts.dead_lettered > 0) {
+        out.note(format_args!("dead letters: {}", layout.dlq_items_dir(id).display()));
+    }
+}
+
+/// Says what to type next.
+fn next(end: &End, over: &Over<'_>, out: &mut Output) {
+    let Over { program, id, job, .. } = over;
+    let dead = job.map.as_ref().is_some_and(|map| map.counts.dead_lettered > 0);
+    match end {
+        End::Completed(_) if dead => {
+            out.note(format_args!("next: {program} events {id} --type item_dead_lettered"));
+        }
+        End::Completed(_) => out.note(format_args!("next: {program} events {id}")),
+        End::Failed { .. } if over.ending == Ending::NoItems => {
+            let file = job.started.as_ref().map(|started| started.workflow_file.as_str());
+            // A batch has no file to look at.
+            let file = file.filter(|file| std::path::Path::new(file).is_file());
+            match file.map(|file| quoted(file.as_ref())) {
+                Some(file) => out.note(format_args!("next: {program} plan {file}")),
+                None => out.note(format_args!("next: {program} events {id}")),
+            }
+        }
+        End::Failed { step, .. } => {
+            if step != "map" {
+                out.note(format_args!("output: {program} logs {id} {step}"));
+            }
+            out.note(format_args!("next: {program} resume {id}"));
+        }
+        End::Paused { reason: PauseReason::MergeOutstanding, message } => {
+            out.note(message);
+            if job.started.as_ref().is_some_and(|started| started.target_branch.is_some()) {
+                out.note(format_args!("next: {program} resume {id} -y"));
+            }
+        }
+        End::Paused { .. } => {
+            if dead {
+                out.note(format_args!("see: {program} events {id} --type item_dead_lettered"));
+            }
+            out.note(format_args!("next: {program} resume {id}"));
+        }
+    }
+}

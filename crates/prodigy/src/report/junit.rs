@@ -1,0 +1,473 @@
+//! A run as JUnit XML, which every CI system can show.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fs::File,
+    io::{self, BufWriter, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{
+    event::{AfterFailure, Event, Mode, Record, is_top_level},
+    failure::Failure,
+    ids::{ItemId, JobId},
+    job::{End, Job, Stage},
+};
+use prodigy_engine::store::{self, Layout, Reader};
+
+/// The room that is kept for the numbers at the beginning, which are known at the end.
+const ROOM: usize = 160;
+
+/// Why the report could not be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The file cannot be written.
+    #[error("cannot write the JUnit report `{}`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The journal cannot be read.
+    #[error("cannot read the journal for the JUnit report")]
+    Journal(#[source] store::Error),
+}
+
+/// Writes a job to a file: a test case for each item, or for each step if it has no items.
+///
+/// The journal is read once and nothing is gathered, so a job may have any number of items.
+/// Somebody who watches the file sees either the old report or the whole new one.
+pub(crate) fn write(path: &Path, layout: &Layout, id: &JobId, job: &Job) -> Result<(), Error> {
+    let failed = |source| Error::Write { path: path.to_owned(), source };
+    let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+    let mut unfinished = std::ffi::OsString::from(".");
+    unfinished.push(name);
+    unfinished.push(format!(".{}", std::process::id()));
+    let unfinished = path.with_file_name(unfinished);
+    let records = Reader::open(layout, id).map_err(Error::Journal)?;
+    let file = File::create(&unfinished).map_err(failed)?;
+    let written = Report::new(BufWriter::new(file), job).write(records);
+    let result = written.and_then(|()| {
+        #[expect(clippy::disallowed_methods, reason = "the report is not a part of the store")]
+        std::fs::rename(&unfinished, path).map_err(Cause::Write)
+    });
+    result.map_err(|cause| {
+        // It is of no use to anybody; why there is none matters more than that it stays.
+        std::fs::remove_file(&unfinished).ok();
+        match cause {
+            Cause::Write(source) => failed(source),
+            Cause::Read(source) => Error::Journal(source),
+        }
+    })
+}
+
+/// What went wrong while the report was written.
+#[derive(Debug)]
+enum Cause {
+    Write(io::Error),
+    Read(store::Error),
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+/// A report that is being written.
+struct Report<'a, W> {
+    out: W,
+    job: &'a Job,
+    class: String,
+    tests: u64,
+    failures: u64,
+    skipped: u64,
+    millis: u64,
+    /// How long the attempts took of items that have not ended, and the names of steps.
+    under_way: HashMap<String, u64>,
+    names: HashMap<String, String>,
+}
+
+/// How a test case ended.
+enum Verdict<'a> {
+    Passed,
+    Failed(&'a Failure),
+    Skipped(&'a str),
+}
+
+impl<'a, W: Write + io::Seek> Report<'a, W> {
+    fn new(out: W, job: &'a Job) -> Self {
+        let started = job.started.as_ref();
+        let class = started.map(|started| {
+            started.workflow_name.clone().unwrap_or_else(|| started.workflow_file.clone())
+        });
+        Self {
+            out,
+            job,
+            class: class.unwrap_or_default(),
+            tests: 0,
+            failures: 0,
+            skipped: 0,
+            millis: 0,
+            under_way: HashMap::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// Writes everything; the numbers at the beginning come last.
+    fn write(
+        mut self,
+        records: impl Iterator<Item = Result<Record, store::Error>>,
+    ) -> Result<(), Cause> {
+        self.begin()?;
+        for record in records {
+            let record = record.map_err(Cause::Read)?;
+            match (&record.item_id, self.job.mode()) {
+                (Some(item), _) => self.item(item, &record)?,
+                (None, Mode::Sequential) => self.step(&record)?,
+                (None, Mode::Mapreduce) => {}
+            }
+        }
+        self.unfinished()?;
+        self.out.write_all(b"  </testsuite>\n</testsuites>\n")?;
+        self.out.seek(SeekFrom::Start(0))?;
+        self.begin()?;
+        self.out.flush()?;
+        Ok(())
+    }
+
+    /// Writes the beginning, always in the same number of bytes.
+    fn begin(&mut self) -> io::Result<()> {
+        let numbers = format!(
+            r#"tests="{}" failures="{}" errors="0" skipped="{}" time="{}""#,
+            self.tests,
+            self.failures,
+            self.skipped,
+            seconds(self.millis)
+        );
+        let at = self.job.started_at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S").to_string());
+        writeln!(self.out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
+        writeln!(self.out, "<testsuites>")?;
+        writeln!(
+            self.out,
+            r#"  <testsuite name="{}" timestamp="{}" {numbers:<ROOM$}>"#,
+            attribute(&self.class),
+            at.unwrap_or_default()
+        )
+    }
+
+    fn item(&mut self, item: &ItemId, record: &Record) -> io::Result<()> {
+        let id = item.as_str();
+        match &record.event {
+            Event::AgentCompleted(done) => {
+                self.add(id, done.duration_ms);
+                if !done.has_commits() {
+                    self.case(id, &Verdict::Passed)?;
+                }
+            }
+            Event::AgentFailed(failed) => self.add(id, failed.duration_ms),
+            Event::WorktreeMerged { .. } => self.case(id, &Verdict::Passed)?,
+            Event::ItemDeadLettered { failure, .. } => self.case(id, &Verdict::Failed(failure))?,
+            Event::ItemSkipped { reason, .. } => self.case(id, &Verdict::Skipped(reason))?,
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentStarted { .. }
+            | Event::AgentRetrying { .. }
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, record: &Record) -> io::Result<()> {
+        match &record.event {
+            Event::StepStarted { step, name, .. } if is_top_level(step) => {
+                self.names.insert(step.clone(), name.clone());
+            }
+            Event::StepCompleted(done) if is_top_level(&done.step) => {
+                let name = self.named(&done.step);
+                self.add(&name, done.duration_ms);
+                self.case(&name, &Verdict::Passed)?;
+            }
+            Event::StepFailed { step, then: AfterFailure::Stop, duration_ms, .. }
+                if is_top_level(step) =>
+            {
+                let name = self.names.get(step).map(|name| format!("{step} {name}"));
+                self.add(name.as_ref().unwrap_or(step), *duration_ms);
+            }
+            Event::StepSkipped { step, name, when, .. } if is_top_level(step) => {
+                let reason = format!("`{when}` is false");
+                self.case(&format!("{step} {name}"), &Verdict::Skipped(&reason))?;
+            }
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentStarted { .. }
+            | Event::AgentCompleted(_)
+            | Event::AgentFailed(_)
+            | Event::AgentRetrying { .. }
+            | Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. }
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreeMerged { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what did not come to its end: items that wait, and the step that ended the job.
+    fn unfinished(&mut self) -> io::Result<()> {
+        let map = self.job.map.as_ref();
+        for item in map.iter().flat_map(|map| &map.items) {
+            match item.stage {
+                Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
+                Stage::Pending
+                | Stage::Waiting { .. }
+                | Stage::Running { .. }
+                | Stage::Handling { .. }
+                | Stage::Merging(_) => {
+                    self.case(item.id.as_str(), &Verdict::Skipped("the job stopped before it"))?;
+                }
+            }
+        }
+        if let Some(End::Failed { step, failure }) = &self.job.end {
+            let name = self.named(step);
+            self.case(&name, &Verdict::Failed(failure))?;
+        }
+        Ok(())
+    }
+
+    /// Returns what a step is called, and forgets it.
+    fn named(&mut self, step: &str) -> String {
+        match self.names.remove(step) {
+            Some(name) => format!("{step} {name}"),
+            None => step.to_owned(),
+        }
+    }
+
+    /// Takes in that something of a test case took a while.
+    fn add(&mut self, name: &str, millis: u64) {
+        *self.under_way.entry(name.to_owned()).or_default() += millis;
+    }
+
+    fn case(&mut self, name: &str, verdict: &Verdict<'_>) -> io::Result<()> {
+        let millis = self.under_way.remove(name).unwrap_or(0);
+        self.millis += millis;
+        self.tests += 1;
+        let (name, class, time) = (attribute(name), attribute(&self.class), seconds(millis));
+        write!(self.out, r#"    <testcase name="{name}" classname="{class}" time="{time}""#)?;
+        match verdict {
+            Verdict::Passed => writeln!(self.out, "/>"),
+            Verdict::Skipped(reason) => {
+                self.skipped += 1;
+                let reason = attribute(reason);
+                writeln!(self.out, r#"><skipped message="{reason}"/></testcase>"#)
+            }
+            Verdict::Failed(failure) => {
+                self.failures += 1;
+                let (kind, message) = (failure.kind.code(), attribute(&failure.message));
+                let output = text(&failure.output_tail);
+                writeln!(
+                    self.out,
+                    r#"><failure type="{kind}" message="{message}">{output}</failure></testcase>"#
+                )
+            }
+        }
+    }
+}
+
+/// Returns milliseconds as seconds.
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+/// Returns text as it can stand in an attribute; line breaks survive.
+fn attribute(value: &str) -> Cow<'_, str> {
+    escaped(value, |c| match c {
+        '"' => Some("&quot;"),
+        '\n' => Some("&#10;"),
+        '\t' => Some("&#9;"),
+        _ => None,
+    })
+}
+
+/// Returns text as it can stand between tags.
+fn text(value: &str) -> Cow<'_, str> {
+    escaped(value, |_| None)
+}
+
+/// Escapes what XML gives a meaning, and replaces what it does not allow at all.
+fn escaped(value: &str, more: impl Fn(char) -> Option<&'static str>) -> Cow<'_, str> {
+    let escape = |c: char| match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '\r' => Some("&#13;"),
+        '\n' | '\t' => more(c),
+        '\u{fffe}' | '\u{ffff}' => Some("\u{fffd}"),
+        // Most control characters may not occur, not even escaped.
+        c if c.is_control() => Some("\u{fffd}"),
+        c => more(c),
+    };
+    if value.chars().all(|c| escape(c).is_none()) {
+        return Cow::Borrowed(value);
+    }
+    let mut safe = String::with_capacity(value.len() + 16);
+    for c in value.chars() {
+        match escape(c) {
+            Some(instead) => safe.push_str(instead),
+            None => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use prodigy_core::failure::FailureKind;
+    use serde_json::json;
+
+    use super::{super::fixture::Told, *};
+
+    fn xml(told: &Told) -> String {
+        let mut out = Cursor::new(Vec::new());
+        let report = Report::new(&mut out, &told.job);
+        report.write(told.records.iter().cloned().map(Ok)).unwrap();
+        let xml = String::from_utf8(out.into_inner()).unwrap();
+        one_space(&xml)
+    }
+
+    /// Takes the room behind the numbers away.
+    fn one_space(xml: &str) -> String {
+        xml.lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn every_item_is_a_test_case() {
+        let mut told = Told::new(5);
+        told.start(1, 1, 1);
+        told.complete(1, 1, "c0", 0);
+        told.start(2, 1, 1);
+        told.fail(2, 1, "retry", "exit code 7");
+        told.start(2, 1, 2);
+        told.complete(2, 1, "c1", 0);
+        told.merge(2);
+        told.start(3, 1, 1);
+        told.fail(3, 1, "dead_letter", "\"quoted\" <b> & \u{1b}[31m\nsecond line");
+        told.start(4, 1, 1);
+        told.fail(4, 1, "skip", "exit code 8");
+        told.tell(json!({
+            "event_type": "job_paused", "reason": "policy", "message": "too many failures",
+        }));
+        insta::assert_snapshot!(xml(&told), @r#"
+        <?xml version="1.0" encoding="UTF-8"?>
+        <testsuites>
+        <testsuite name="fix" timestamp="2026-01-02T03:04:05" tests="5" failures="1" errors="0" skipped="2" time="0.800" >
+        <testcase name="item-001" classname="fix" time="0.250"/>
+        <testcase name="item-002" classname="fix" time="0.350"/>
+        <testcase name="item-003" classname="fix" time="0.100"><failure type="command_failed" message="&quot;quoted&quot; &lt;b&gt; &amp; �[31m&#10;second line">last words</failure></testcase>
+        <testcase name="item-004" classname="fix" time="0.100"><skipped message="`on_item_failure` is `skip`"/></testcase>
+        <testcase name="item-005" classname="fix" time="0.000"><skipped message="the job stopped before it"/></testcase>
+        </testsuite>
+        </testsuites>
+        "#);
+    }
+
+    #[test]
+    fn the_step_that_ended_the_job_is_a_test_case_too() {
+        let mut told = Told::new(0);
+        let failure = json!({"kind": "timeout", "message": "took longer than 5s"});
+        told.tell(json!({"event_type": "job_failed", "step": "reduce.1", "failure": failure}));
+        insta::assert_snapshot!(xml(&told), @r#"
+        <?xml version="1.0" encoding="UTF-8"?>
+        <testsuites>
+        <testsuite name="fix" timestamp="2026-01-02T03:04:05" tests="1" failures="1" errors="0" skipped="0" time="0.000" >
+        <testcase name="reduce.1" classname="fix" time="0.000"><failure type="timeout" message="took longer than 5s"></failure></testcase>
+        </testsuite>
+        </testsuites>
+        "#);
+    }
+
+    #[test]
+    fn nothing_breaks_out_of_the_xml() {
+        let all: String =
+            (0..=0xff_u8).map(char::from).chain("\u{fffe}\u{ffff}]]>".chars()).collect();
+        let attribute = attribute(&all);
+        let text = text(&all);
+        let is_allowed = |c: char| !c.is_control() && !"<>\u{fffe}\u{ffff}".contains(c);
+        assert!(attribute.chars().all(|c| is_allowed(c) && c != '"'), "{attribute:?}");
+        assert!(text.chars().all(|c| is_allowed(c) || "\n\t".contains(c)), "{text:?}");
+        assert_eq!(super::attribute("plain"), "plain");
+        assert_eq!(
+            super::attribute("a\n\t\"b\" & <c>\r"),
+            "a&#10;&#9;&quot;b&quot; &amp; &lt;c&gt;&#13;"
+        );
+        assert_eq!(super::text("a\n\t\"b\"\u{0}"), "a\n\t\"b\"\u{fffd}");
+    }
+
+    #[test]
+    fn the_numbers_always_fit_into_their_room() {
+        let told = Told::new(0);
+        let mut report = Report::new(Cursor::new(Vec::new()), &told.job);
+        report.begin().unwrap();
+        let before = report.out.position();
+        (report.tests, report.failures, report.skipped, report.millis) =
+            (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+        report.begin().unwrap();
+        assert_eq!(report.out.position(), 2 * before);
+    }
+
+    #[test]
+    fn a_failure_has_its_reason_code() {
+        let failure = Failure::new(FailureKind::NoCommit, "no commit");
+        let told = Told::new(0);
+        let mut report = Report::new(Cursor::new(Vec::new()), &told.job);
+        report.case("item-1", &Verdict::Failed(&failure)).unwrap();
+        let xml = String::from_utf8(report.out.into_inner()).unwrap();
+        insta::assert_snapshot!(xml, @r#"    <testcase name="item-1" classname="fix" time="0.000"><failure type="no_commit" message="no commit"></failure></testcase>"#);
+    }
+}

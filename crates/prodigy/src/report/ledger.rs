@@ -1,0 +1,221 @@
+//! What the end of a run tells of items beyond what the fold keeps.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use prodigy_core::{
+    Timestamp,
+    event::{Event, Record},
+    failure::Failure,
+    ids::{ItemId, JobId},
+    job::Job,
+};
+use prodigy_engine::{
+    run::Reporter,
+    store::{self, Layout, Reader},
+};
+
+/// The most failed items that are kept one by one.
+const MOST_FAILURES: usize = 50;
+/// The most kept worktrees that are named.
+const MOST_KEPT: usize = 10;
+
+/// What happened to items, as far as people are told, in bounded memory.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// The first record that was seen.
+    first: Option<u64>,
+    /// When the last run began.
+    began: Option<Timestamp>,
+    /// When the last record was written.
+    last: Option<Timestamp>,
+    /// The first items that failed.
+    pub(crate) failures: Vec<FailedItem>,
+    /// How many items that are done left files uncommitted.
+    pub(crate) uncommitted: u32,
+    /// Where failed items were kept: the first of them.
+    pub(crate) kept: Vec<String>,
+    /// How many were kept.
+    pub(crate) kept_in_all: u32,
+    /// Items with files uncommitted whose commits are being merged.
+    merging: BTreeSet<ItemId>,
+}
+
+/// An item that failed for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedItem {
+    /// The item.
+    pub(crate) item: ItemId,
+    /// How many attempts there were, if it is in the dead letter queue; else it was left out.
+    pub(crate) dead_lettered: Option<u32>,
+    /// Why the last one failed.
+    pub(crate) failure: Failure,
+}
+
+impl Ledger {
+    /// Takes in a record.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        self.first.get_or_insert(record.seq);
+        self.last = Some(record.timestamp);
+        if let Event::JobStarted(_) | Event::JobResumed { .. } = &record.event {
+            self.began = Some(record.timestamp);
+        }
+        let Some(item) = &record.item_id else { return };
+        match &record.event {
+            Event::AgentCompleted(done) if done.uncommitted > 0 => {
+                if done.has_commits() {
+                    self.merging.insert(item.clone());
+                } else {
+                    self.uncommitted += 1;
+                }
+            }
+            Event::WorktreeMerged { .. } => {
+                self.uncommitted += u32::from(self.merging.remove(item));
+            }
+            Event::AgentRetrying { .. } => drop(self.merging.remove(item)),
+            Event::ItemSkipped { failure, .. } => self.fail(item, None, failure),
+            Event::ItemDeadLettered { attempts, failure } => {
+                self.merging.remove(item);
+                self.fail(item, Some(*attempts), failure);
+            }
+            // Without a path it could not be kept.
+            Event::WorktreePreserved { path, .. } if !path.is_empty() => {
+                self.kept_in_all += 1;
+                if self.kept.len() < MOST_KEPT {
+                    self.kept.push(path.clone());
+                }
+            }
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::AgentStarted { .. }
+            | Event::AgentCompleted(_)
+            | Event::AgentFailed(_)
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::MergeConflict { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => {}
+        }
+    }
+
+    fn fail(&mut self, item: &ItemId, dead_lettered: Option<u32>, failure: &Failure) {
+        if self.failures.len() < MOST_FAILURES {
+            let (item, failure) = (item.clone(), failure.clone());
+            self.failures.push(FailedItem { item, dead_lettered, failure });
+        }
+    }
+
+    /// Returns the ledger of the whole job, also of what earlier runs of it recorded.
+    pub(crate) fn whole(self, layout: &Layout, job: &JobId) -> Result<Self, store::Error> {
+        if self.first.is_none_or(|first| first == 1) {
+            return Ok(self);
+        }
+        let mut whole = Self::default();
+        for record in Reader::open(layout, job)? {
+            whole.apply(&record?);
+        }
+        Ok(whole)
+    }
+
+    /// Returns how long the last run took.
+    pub(crate) fn took(&self) -> Duration {
+        let (Some(began), Some(last)) = (self.began, self.last) else { return Duration::ZERO };
+        Duration::try_from(last.duration_since(began)).unwrap_or_default()
+    }
+}
+
+/// Keeps a ledger while somebody else shows the run.
+pub(crate) struct Bookkeeping {
+    ledger: Arc<Mutex<Ledger>>,
+    shown: Box<dyn Reporter>,
+}
+
+impl Bookkeeping {
+    /// Returns a reporter that keeps a ledger, and the ledger.
+    pub(crate) fn of(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<Ledger>>) {
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        (Box::new(Self { ledger: Arc::clone(&ledger), shown }), ledger)
+    }
+}
+
+/// Returns the ledger for itself.
+pub(crate) fn taken(ledger: &Mutex<Ledger>) -> Ledger {
+    std::mem::take(&mut *locked(ledger))
+}
+
+fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reporter for Bookkeeping {
+    fn record(&mut self, record: &Record, job: &Job) {
+        locked(&self.ledger).apply(record);
+        self.shown.record(record, job);
+    }
+
+    fn note(&mut self, note: &str) {
+        self.shown.note(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::fixture::Told, *};
+
+    #[test]
+    fn files_left_uncommitted_count_once_the_item_is_done() {
+        let mut told = Told::new(4);
+        told.start(1, 1, 1);
+        told.complete(1, 1, "c0", 3);
+        told.start(2, 1, 1);
+        told.complete(2, 1, "c1", 1);
+        told.start(3, 1, 1);
+        told.complete(3, 1, "c0", 0);
+        let count = |told: &Told| {
+            let mut ledger = Ledger::default();
+            told.records.iter().for_each(|record| ledger.apply(record));
+            ledger.uncommitted
+        };
+        assert_eq!(count(&told), 1, "item 2 may still conflict");
+        told.merge(2);
+        assert_eq!(count(&told), 2);
+    }
+
+    #[test]
+    fn the_ledger_of_many_failures_stays_small() {
+        let mut told = Told::new(200);
+        for item in 1..=200 {
+            told.start(item, 1, 1);
+            told.fail(item, 1, if item % 2 == 0 { "skip" } else { "dead_letter" }, "exit code 1");
+            let kept = serde_json::json!({
+                "event_type": "worktree_preserved", "path": format!("refs/{item}"), "reason": "",
+            });
+            told.item(item, Some(1), kept);
+        }
+        let mut ledger = Ledger::default();
+        told.records.iter().for_each(|record| ledger.apply(record));
+        assert_eq!((ledger.failures.len(), ledger.kept.len()), (MOST_FAILURES, MOST_KEPT));
+        assert_eq!(ledger.kept_in_all, 200);
+        assert_eq!(ledger.failures[1].dead_lettered, None);
+        assert_eq!(ledger.failures[2].dead_lettered, Some(1));
+    }
+}

@@ -1,0 +1,148 @@
+//! The summary of a run on the page of a GitHub Actions job.
+
+use std::{
+    fmt::Write as _,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::Path,
+};
+
+use prodigy_core::{
+    duration,
+    event::{CompletedStatus, Mode, PauseReason},
+    job::{End, Job, MapState},
+};
+
+use super::{item_totals::retried, ledger::Ledger};
+
+/// The longest text of others that is shown, in characters.
+const LONGEST: usize = 300;
+
+/// Adds the summary to the file that GitHub Actions names.
+pub(crate) fn append(path: &Path, job: &Job, ledger: &Ledger) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    file.write_all(markdown(job, ledger).as_bytes())
+}
+
+/// Returns the summary as Markdown.
+///
+/// What others wrote stands in code spans, where neither Markdown nor HTML nor links nor
+/// mentions have a meaning.
+fn markdown(job: &Job, ledger: &Ledger) -> String {
+    let started = job.started.as_ref();
+    let name = started
+        .map(|started| started.workflow_name.as_deref().unwrap_or(started.workflow_file.as_str()));
+    let name = code(name.unwrap_or_default());
+    let mut text = format!("## prodigy: {name} {}\n\n| | |\n|---|---:|\n", ended(job));
+    let mut row = |what: &str, value: String| {
+        // Writing to a string does not fail.
+        writeln!(text, "| {what} | {value} |").ok();
+    };
+    match (job.mode(), &job.map) {
+        (Mode::Mapreduce, Some(map)) => items(map, &mut row),
+        (Mode::Mapreduce, None) => row("Items", "0".to_owned()),
+        (Mode::Sequential, _) => {
+            row("Steps", job.steps_in_all().to_string());
+            row("Done", job.done.to_string());
+            let ended_it = u32::from(matches!(job.end, Some(End::Failed { .. })));
+            row("Failed", (job.failures() + ended_it).to_string());
+        }
+    }
+    row("Cost", format!("${:.2}", job.cost_usd));
+    row("Duration", duration::show(ledger.took()));
+    if let Some(End::Failed { step, failure }) = &job.end {
+        let (step, kind) = (code(step), failure.kind.code());
+        let message = code(&failure.message);
+        writeln!(text, "\nFailed at step {step}: `{kind}`: {message}").ok();
+    }
+    if let Some(End::Paused { message, .. }) = &job.end {
+        writeln!(text, "\n{}", code(message)).ok();
+    }
+    failures(job, ledger, &mut text);
+    text.push('\n');
+    text
+}
+
+fn items(map: &MapState, row: &mut impl FnMut(&str, String)) {
+    row("Items", map.total.to_string());
+    row("Successful", map.counts.successful.to_string());
+    row("Recovered from a failed step", map.counts.recovered.to_string());
+    row("In the dead letter queue", map.counts.dead_lettered.to_string());
+    row("Left out", map.counts.skipped.to_string());
+    row("Waiting", (map.pending() + map.under_way()).to_string());
+    row("Tried more than once", retried(map).to_string());
+}
+
+/// Lists the first items that failed.
+fn failures(job: &Job, ledger: &Ledger, text: &mut String) {
+    if ledger.failures.is_empty() {
+        return;
+    }
+    text.push_str("\n### Failed items\n\n");
+    for failed in &ledger.failures {
+        let (item, kind) = (code(failed.item.as_str()), failed.failure.kind.code());
+        let message = code(&failed.failure.message);
+        let then = match failed.dead_lettered {
+            Some(1) => "in the dead letter queue after 1 attempt".to_owned(),
+            Some(attempts) => format!("in the dead letter queue after {attempts} attempts"),
+            None => "left out".to_owned(),
+        };
+        // Writing to a string does not fail.
+        writeln!(text, "- {item} `{kind}`: {message} ({then})").ok();
+    }
+    let listed = u32::try_from(ledger.failures.len()).unwrap_or(u32::MAX);
+    let all = job.map.as_ref().map_or(0, |map| map.counts.failed());
+    if all > listed {
+        writeln!(text, "- … and {} more", all - listed).ok();
+    }
+}
+
+fn ended(job: &Job) -> &'static str {
+    match &job.end {
+        Some(End::Completed(CompletedStatus::Completed)) => "completed",
+        Some(End::Completed(CompletedStatus::CompletedWithFailures)) => "completed with failures",
+        Some(End::Failed { .. }) => "failed",
+        Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }) => "waits to be merged",
+        Some(End::Paused { reason: PauseReason::Policy, .. }) => "was stopped by its error policy",
+        Some(End::Paused { .. }) => "was paused",
+        None => "did not end",
+    }
+}
+
+/// Returns text of others as a code span, on one line.
+fn code(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(LONGEST)
+        .map(|c| if c.is_whitespace() { ' ' } else { c })
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    if text.chars().count() > LONGEST {
+        shown.push('…');
+    }
+    if shown.trim().is_empty() {
+        return "` `".to_owned();
+    }
+    // A span ends at as many backticks as it began with.
+    let longest = shown.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let pad = if longest > 0 { " " } else { "" };
+    format!("{fence}{pad}{shown}{pad}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_has_no_meaning() {
+        let evil = "<script>alert(1)</script> [a](http://b) *x* @someone #1 ![i](c) \\";
+        assert_eq!(code(evil), format!("`{evil}`"));
+        assert_eq!(code("a ``b` c"), "``` a ``b` c ```");
+        assert_eq!(code("`"), "`` ` ``");
+        assert_eq!(code("two\nlines\r\tand \u{1b}[31m"), "`two lines  and \u{fffd}[31m`");
+        assert_eq!(code(" \n"), "` `");
+        let long = code(&"ä".repeat(400));
+        assert_eq!(long, format!("`{}…`", "ä".repeat(300)));
+    }
+}
