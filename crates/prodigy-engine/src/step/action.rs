@@ -208,8 +208,15 @@ fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTem
 
 /// Lets a step say itself why it failed, by writing `reason_code` to its result file.
 fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
-    // Only prodigy itself knows whether a run was stopped.
-    if failure.kind == FailureKind::Cancelled {
+    // Only prodigy itself knows whether it ended the step; what becomes of the worktree of
+    // one that was ended depends on it.
+    let ended = [
+        FailureKind::Cancelled,
+        FailureKind::Timeout,
+        FailureKind::Stalled,
+        FailureKind::WorkerLost,
+    ];
+    if ended.contains(&failure.kind) {
         return failure;
     }
     let path = workplace.result_file(step);

@@ -67,6 +67,20 @@ steps:
 }
 
 #[test]
+fn a_step_that_ran_out_of_time_cannot_say_otherwise() {
+    let world = world(
+        r#"
+- shell: echo '{"reason_code":"network_error"}' > "$PRODIGY_RESULT_FILE"; sleep 20
+  timeout: 300ms
+"#,
+    );
+    run(&world);
+    let failed = records(&world);
+    let failed = failed.iter().find(|record| record["event_type"] == "job_failed").unwrap();
+    assert_eq!(failed["failure"]["kind"], "timeout");
+}
+
+#[test]
 fn handlers_have_a_time_a_verdict_and_an_output() {
     let world = world(
         r#"
