@@ -121,6 +121,11 @@ impl Git {
         self
     }
 
+    /// Sets a variable for every call.
+    pub(super) fn mark(&mut self, name: &str, value: OsString) {
+        self.env.push((name.into(), Some(value)));
+    }
+
     /// Returns git's version, or why that git cannot be used.
     pub fn version(&self) -> Result<String, Error> {
         let text = self.call(Path::new("/"), &["version"]).text()?;

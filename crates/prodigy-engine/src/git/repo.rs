@@ -68,6 +68,13 @@ impl Repo {
         Ok(repo)
     }
 
+    /// Gives every git that is started from here a variable, by which it can be found.
+    #[must_use]
+    pub fn marked(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.git.mark(name, value.into());
+        self
+    }
+
     /// Returns the main working tree.
     pub fn root(&self) -> &Path {
         &self.main.work_tree

@@ -227,8 +227,9 @@ fn empty_trash(directory: &Path) -> Result<(), Error> {
     for entry in entries {
         let entry = entry.map_err(Error::file("read", directory))?;
         if entry.file_name().as_bytes().starts_with(TRASH.as_bytes()) {
-            let trash = entry.path();
-            fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
+            // What cannot be deleted now, because something still writes to it, stays trash:
+            // the next one to look deletes it.
+            fs::remove_dir_all(entry.path()).ok();
         }
     }
     Ok(())

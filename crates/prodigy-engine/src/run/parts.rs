@@ -20,6 +20,7 @@ use super::{Error, Settings, begin, crew::Agents, dead_letters::DeadLetters, mer
 use crate::{
     clock,
     git::{Fingerprint, Guard, JobTree},
+    process,
     queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
     step::{Supervisors, Workplace, visible},
     store::{JobLock, Journal, Spool},
@@ -90,12 +91,17 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn new(
-        settings: Settings,
+        mut settings: Settings,
         id: JobId,
         lock: JobLock,
         journal: Journal,
     ) -> Result<Self, Error> {
         crate::store::create_dir(&settings.layout.state_dir(&id).join("tmp"))?;
+        // A git of ours outlives us by a moment when we are killed: whoever takes the job up
+        // ends it like everything else of the job, before it writes where others work by then.
+        let state = begin::state_dir(&settings, &id);
+        settings.repo = settings.repo.marked(process::JOB_MARKER, state);
+        settings.repo = settings.repo.marked("PRODIGY_AUTOMATION", "true");
         let mask = begin::mask(&settings.secrets);
         let guard = begin::guard(&settings, &id)?;
         let env = visible(&settings.base_env);
