@@ -28,8 +28,8 @@ pub struct ErrorMetrics {
     pub skipped: u64,
     /// The failed items as a part of all items, from 0 to 1.
     pub failure_rate: f64,
-    /// How often each error type occurred. An item that was tried again counts
-    /// with each of its failures.
+    /// How often each error type was the last word on an item. Failures after which an
+    /// item was tried again do not count.
     pub error_types: BTreeMap<String, u64>,
     /// The error types that occurred three times or more, the most frequent first.
     pub failure_patterns: Vec<FailurePattern>,
