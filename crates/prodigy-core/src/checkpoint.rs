@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The version of the file that this build writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The content of `checkpoint.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -20,8 +20,8 @@ use crate::{
 
 pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, CompletedStatus,
-    JobStarted, LogRange, Mode, PauseReason, PhaseName, Snapshot, StepCompleted, StepResult,
-    StepStatus, is_top_level,
+    JobStarted, LeftBehind, LogRange, Mode, PauseReason, PhaseName, Reopened, Snapshot,
+    StepCompleted, StepResult, StepStatus, Withdrawal, is_top_level,
 };
 
 /// The format that this build writes.
@@ -82,6 +82,10 @@ pub enum Event {
         /// The workflow that is used from here on, if it was changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         workflow: Option<ChangedWorkflow>,
+        /// Set if dead letters are tried again: the items come first, whatever was done after
+        /// them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reopened: Option<Reopened>,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {
@@ -163,6 +167,29 @@ pub enum Event {
         attempts: u32,
         /// Why the last one failed.
         failure: Failure,
+    },
+    /// A dead letter is tried again: its item waits for its turn once more. Written before
+    /// anything of it runs, and the decision to run it again.
+    ReplayStarted {
+        /// Which replay of the item this is, from 1.
+        replay: u32,
+        /// Who asked for it.
+        by: String,
+        /// Why, if somebody said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Whether it was asked for although its reason code speaks against it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        forced: bool,
+    },
+    /// An entry left the dead letter queue without being replayed.
+    DlqItemRemoved {
+        /// How.
+        how: Withdrawal,
+        /// Why.
+        reason: String,
+        /// Who did it.
+        by: String,
     },
     /// Too many attempts failed one after the other: no new ones start for a while.
     CircuitOpen {
@@ -249,6 +276,9 @@ pub enum Event {
         path: String,
         /// Why.
         reason: String,
+        /// What an attempt of an item left behind in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<Box<LeftBehind>>,
     },
     /// The job's worktrees were removed.
     WorktreeCleaned {
@@ -272,4 +302,10 @@ pub enum Event {
         /// The last record it covers.
         covers: u64,
     },
+}
+
+/// Returns whether a flag need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }

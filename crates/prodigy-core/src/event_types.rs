@@ -35,6 +35,8 @@ event_types! {
     Self::AgentRetrying { .. } => "agent_retrying",
     Self::ItemSkipped { .. } => "item_skipped",
     Self::ItemDeadLettered { .. } => "item_dead_lettered",
+    Self::ReplayStarted { .. } => "replay_started",
+    Self::DlqItemRemoved { .. } => "dlq_item_removed",
     Self::CircuitOpen { .. } => "circuit_open",
     Self::CircuitHalfOpen {} => "circuit_half_open",
     Self::CircuitClosed {} => "circuit_closed",

@@ -7,7 +7,9 @@
 
 pub mod capture;
 pub mod checkpoint;
+pub mod classify;
 pub mod diagnostic;
+pub mod dlq;
 pub mod duration;
 pub mod event;
 mod event_types;

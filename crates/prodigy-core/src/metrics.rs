@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    failure::Failure,
+    failure::{Failure, FailureKind},
+    ids::ItemId,
     signature::{Signature, error_type},
 };
 
@@ -49,6 +50,15 @@ pub struct FailurePattern {
     pub example: String,
 }
 
+/// A failure that was counted, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Why the item failed.
+    pub kind: FailureKind,
+    /// The place of its pattern, if there was room for it.
+    pattern: Option<u16>,
+}
+
 /// Counts failures as they come, in a bounded amount of memory.
 ///
 /// It is a part of what the events of a job fold into, so the same events give
@@ -58,9 +68,9 @@ pub struct Tally {
     /// How often each error type occurred.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     error_types: BTreeMap<String, u64>,
-    /// How often each pattern of a signature occurred.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    patterns: BTreeMap<String, u64>,
+    /// How often each pattern of a signature occurred, in the order in which they came up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    patterns: Vec<(String, u64)>,
     /// How many failures had a pattern that there was no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     other: u64,
@@ -72,14 +82,39 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Tally {
-    /// Counts a failure.
-    pub fn add(&mut self, failure: &Failure) {
-        count(&mut self.error_types, error_type(failure.kind).to_owned());
-        let pattern = Signature::of(failure).pattern;
-        if self.patterns.len() < MOST_PATTERNS || self.patterns.contains_key(&pattern) {
-            count(&mut self.patterns, pattern);
-        } else {
-            self.other = self.other.saturating_add(1);
+    /// Counts a failure; the answer is what [`Tally::remove`] needs.
+    pub fn add(&mut self, failure: &Failure, item: &ItemId) -> Counted {
+        let types = self.error_types.entry(error_type(failure.kind).to_owned()).or_default();
+        *types = types.saturating_add(1);
+        let pattern = Signature::of(failure, item).pattern;
+        let known = self.patterns.iter().position(|(known, _)| *known == pattern);
+        let place = known.or_else(|| {
+            let is_room = self.patterns.len() < MOST_PATTERNS;
+            is_room.then(|| {
+                self.patterns.push((pattern, 0));
+                self.patterns.len() - 1
+            })
+        });
+        match place.and_then(|place| self.patterns.get_mut(place)) {
+            Some((_, count)) => *count = count.saturating_add(1),
+            None => self.other = self.other.saturating_add(1),
+        }
+        let pattern = place.and_then(|place| u16::try_from(place).ok());
+        Counted { kind: failure.kind, pattern }
+    }
+
+    /// Takes a failure back: its item is tried again.
+    pub fn remove(&mut self, counted: Counted) {
+        let name = error_type(counted.kind);
+        if let Some(count) = self.error_types.get_mut(name) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.error_types.remove(name);
+            }
+        }
+        match counted.pattern.and_then(|place| self.patterns.get_mut(usize::from(place))) {
+            Some((_, count)) => *count = count.saturating_sub(1),
+            None => self.other = self.other.saturating_sub(1),
         }
     }
 
@@ -110,17 +145,12 @@ impl Tally {
     fn example(&self, error_type: &str) -> String {
         let messages = self.patterns.iter().filter_map(|(pattern, count)| {
             let (of, message) = pattern.split_once("::")?;
-            (of == error_type).then_some((count, message))
+            (of == error_type && *count > 0).then_some((count, message))
         });
-        // The first of those that are equally frequent, so that it is always the same.
-        let most = messages.min_by_key(|(count, _)| Reverse(*count));
+        // The first by name of those that are equally frequent, so that it is always the same.
+        let most = messages.min_by_key(|(count, message)| (Reverse(*count), *message));
         most.map(|(_, message)| message.to_owned()).unwrap_or_default()
     }
-}
-
-fn count(counts: &mut BTreeMap<String, u64>, name: String) {
-    let count = counts.entry(name).or_default();
-    *count = count.saturating_add(1);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no job has so many items that it would show")]
@@ -130,8 +160,8 @@ fn rate(failed: u64, total: u64) -> f64 {
 
 /// Returns the documented advice for an error type.
 ///
-/// The reason codes `timeout` and `stalled` are timeouts, `network_error` is a
-/// network error, and `permission_denied` a permission error.
+/// There are words of their own for three types. Which reason codes belong to a type says
+/// [`error_type`]; the dead letters themselves say more.
 fn suggestion(error_type: &str) -> &'static str {
     match error_type {
         "Timeout" => "Consider increasing timeout_per_agent",
@@ -151,7 +181,7 @@ mod tests {
     fn tally(failures: &[(FailureKind, &str)]) -> Tally {
         let mut tally = Tally::default();
         for (kind, message) in failures {
-            tally.add(&Failure::new(*kind, *message));
+            tally.add(&Failure::new(*kind, *message), &ItemId::at(1, 1));
         }
         tally
     }
@@ -176,7 +206,7 @@ mod tests {
               "pattern_type": "Timeout",
               "frequency": 3,
               "suggested_action": "Consider increasing timeout_per_agent",
-              "example": "took <n>s"
+              "example": "took <time>"
             }
           ]
         }
@@ -201,16 +231,16 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(table.join("\n"), @"
-        15 ValidationFailed: Review error logs for more details. (exit code <n>)
-        12 CommandFailed: Review error logs for more details. (exit code <n>)
-        9 Unknown: Review error logs for more details. (exit code <n>)
+        54 Unknown: Review error logs for more details. (exit code <n>)
+        24 PermissionError: Verify file permissions and access rights (exit code <n>)
+        21 CommandFailed: Review error logs for more details. (exit code <n>)
+        21 ValidationFailed: Review error logs for more details. (exit code <n>)
+        18 ResourceExhausted: Review error logs for more details. (exit code <n>)
+        15 NetworkError: Check network connectivity and retry settings (exit code <n>)
         6 Timeout: Consider increasing timeout_per_agent (exit code <n>)
         6 WorktreeError: Review error logs for more details. (exit code <n>)
         3 CommitValidationFailed: Review error logs for more details. (exit code <n>)
         3 MergeConflict: Review error logs for more details. (exit code <n>)
-        3 NetworkError: Check network connectivity and retry settings (exit code <n>)
-        3 PermissionError: Verify file permissions and access rights (exit code <n>)
-        3 ResourceExhausted: Review error logs for more details. (exit code <n>)
         ");
     }
 
@@ -221,10 +251,13 @@ mod tests {
             format!("{n:05}").bytes().map(|b| char::from(b - b'0' + b'a')).collect()
         };
         for n in 0..5000 {
-            tally.add(&Failure::new(FailureKind::CommandFailed, format!("cannot {}", letters(n))));
+            tally.add(
+                &Failure::new(FailureKind::CommandFailed, format!("cannot {}", letters(n))),
+                &ItemId::at(1, 1),
+            );
         }
         assert_eq!(tally.patterns.len(), MOST_PATTERNS);
-        assert_eq!(tally.patterns.values().sum::<u64>() + tally.other, 5000);
+        assert_eq!(tally.patterns.iter().map(|(_, count)| count).sum::<u64>() + tally.other, 5000);
         assert_eq!(tally.metrics(5000, 0, 5000, 0).error_types["CommandFailed"], 5000);
         assert!(serde_json::to_string(&tally).unwrap().len() < 50_000);
     }
@@ -249,8 +282,8 @@ mod tests {
                     stored = serde_json::from_str(&serde_json::to_string(&stored).unwrap()).unwrap();
                 }
                 let failure = Failure::new(*kind, message.as_str());
-                whole.add(&failure);
-                stored.add(&failure);
+                whole.add(&failure, &ItemId::at(1, 1));
+                stored.add(&failure, &ItemId::at(1, 1));
             }
             prop_assert_eq!(&stored, &whole);
             let metrics = whole.metrics(40, 10, 20, 10);

@@ -4,20 +4,35 @@
 //! their fields, the words from their documentation. So a description cannot be
 //! forgotten, and none can stay behind when a type changes.
 
-use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{event::Record, failure::FailureKind};
+use crate::{
+    dlq::DeadLetteredItem,
+    event::Record,
+    failure::{Class, DefaultAction, FailureKind},
+};
 
 /// Where the schema keeps the types that events are made of.
 const DEFINITIONS: &str = "definitions";
 
 /// Returns the JSON Schema (draft 7) of the records of the journal.
 pub fn event_schema() -> Value {
+    titled::<Record>("prodigy event")
+}
+
+/// Returns the JSON Schema (draft 7) of the files of dead letters.
+pub fn dlq_item_schema() -> Value {
+    titled::<DeadLetteredItem>("prodigy dead letter")
+}
+
+/// Returns the schema of what is written as a type.
+fn titled<T: JsonSchema>(title: &str) -> Value {
     let generator = SchemaSettings::draft07().for_serialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<Record>().to_value();
-    if let Some(title) = schema.get_mut("title") {
-        *title = Value::from("prodigy event");
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    if let Some(old) = schema.get_mut("title") {
+        *old = Value::from(title);
     }
     schema
 }
@@ -47,30 +62,80 @@ pub fn events_markdown() -> String {
     for (name, definition) in fields(&schema, DEFINITIONS) {
         if used_as_part(name) {
             page.extend(["\n### ", name, "\n\n", description(definition), "\n\n"]);
-            page.push_str(&if name == "FailureKind" {
-                "One of the [failure codes](failure-codes.md).\n".to_owned()
-            } else if definition.get("oneOf").is_some() {
-                words(definition)
-            } else {
-                table(definition)
-            });
+            page.push_str(&part(name, definition));
         }
     }
     page
 }
 
-/// Returns the reference page of failure codes, in Markdown.
-pub fn failure_codes_markdown() -> String {
-    let kinds = SchemaSettings::draft07().into_generator().into_root_schema_for::<FailureKind>();
-    let mut page = "# Failure codes\n\n\
-        A failure has a code that says what went wrong. It is in the events `step_failed` and\n\
-        `job_failed` as `failure.kind`, handlers see it as `${error.reason}`, and `retry_on` in a\n\
-        workflow names the codes that are worth another try.\n\n\
-        A command or an agent that fails can name the code itself: it writes\n\
-        `{\"reason_code\": \"CODE\"}` to the file that `PRODIGY_RESULT_FILE` names.\n\n"
+/// Returns the reference page of dead letters, in Markdown.
+pub fn dead_letters_markdown() -> String {
+    let schema = dlq_item_schema();
+    let mut page = "# Dead letters\n\n\
+        An item that was given up has a file of its own, with everything that is known about it:\n\
+        `dlq/REPOSITORY/JOB/mapreduce/dlq/JOB/items/ITEM.json` below `~/.prodigy`. `prodigy dlq show`\n\
+        shows it, and `prodigy schema dlq-item` prints its JSON Schema.\n\n\
+        ## The file\n\n"
         .to_owned();
-    page.push_str(&words(&kinds.to_value()));
+    page.push_str(&table(&schema));
+    page.push_str("\n## Parts of it\n");
+    for (name, definition) in fields(&schema, DEFINITIONS) {
+        page.extend(["\n### ", name, "\n\n", description(definition), "\n\n"]);
+        page.push_str(&part(name, definition));
+    }
     page
+}
+
+/// Returns the description of a type that others are made of.
+fn part(name: &str, definition: &Value) -> String {
+    if name == "FailureKind" {
+        "One of the [reason codes](failure-codes.md).\n".to_owned()
+    } else if definition.get("oneOf").is_some() {
+        words(definition)
+    } else {
+        table(definition)
+    }
+}
+
+/// Returns the reference page of reason codes, in Markdown.
+pub fn failure_codes_markdown() -> String {
+    let mut page = "# Reason codes\n\n\
+        A failure has a reason code that says what went wrong. It is in the events `step_failed`,\n\
+        `agent_failed`, `item_dead_lettered` and `job_failed` as `failure.kind`, handlers see it as\n\
+        `${error.reason}`, and `retry_on` in a workflow names the codes that are worth another try.\n\
+        The set is closed: there are no others.\n\n\
+        A command or an agent that fails can name the code itself: it writes\n\
+        `{\"reason_code\": \"CODE\"}` to the file that `PRODIGY_RESULT_FILE` names. A code that is not\n\
+        in this table becomes `unclassified`, and the message names the nearest one. What prodigy ended\n\
+        itself, for a limit or a stop, keeps the code of that.\n\n\
+        Otherwise the code follows from how the process ended, and what it printed counts last; see\n\
+        [how it is found](../design/0011-reason-codes.md).\n\n\
+        | code | class | meaning | what becomes of a dead letter |\n|---|---|---|---|\n"
+        .to_owned();
+    for kind in FailureKind::ALL {
+        let (code, meaning) = (kind.code(), kind.meaning());
+        let (class, action) = (name(kind.class()), name(kind.action()));
+        page.extend(["| `", code, "` | ", &class, " | ", meaning, " | `", &action, "` |\n"]);
+    }
+    page.push_str("\n## Classes\n\n");
+    page.push_str(&words(&schema_of::<Class>()));
+    page.push_str(
+        "\n## What becomes of a dead letter\n\nThis holds if no policy says otherwise.\n\n",
+    );
+    page.push_str(&words(&schema_of::<DefaultAction>()));
+    page
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Returns the word that a value is written as.
+fn name(value: impl Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// Returns a variant with the fields of the type that it is made of.
@@ -105,7 +170,9 @@ fn table(object: &Value) -> String {
 fn words(words: &Value) -> String {
     let mut table = "| value | meaning |\n|---|---|\n".to_owned();
     for word in list(words, "oneOf") {
-        let name = word.get("const").and_then(Value::as_str).unwrap_or_default();
+        // A word that carries values is an object with one field, which is named like it.
+        let named = word.get("const").or_else(|| list(word, "required").first());
+        let name = named.and_then(Value::as_str).unwrap_or_default();
         table.extend(["| `", name, "` | ", &cell(word), " |\n"]);
     }
     table
@@ -208,8 +275,28 @@ mod tests {
     }
 
     #[test]
+    fn every_field_of_a_dead_letter_is_described() {
+        let schema = dlq_item_schema();
+        let text = include_str!("dlq/tests/entry.json");
+        let entry: Value = serde_json::from_str(text).unwrap();
+        let known: BTreeSet<_> = fields(&schema, "properties").map(|(name, _)| name).collect();
+        for (name, _) in entry.as_object().unwrap() {
+            assert!(known.contains(name), "{name}");
+        }
+        let parsed = crate::json_schema::Schema::parse(&schema).unwrap();
+        assert_eq!(parsed.check(&entry), Ok(()));
+        let mut wrong = entry;
+        wrong["status"] = Value::from("somewhere");
+        assert_eq!(parsed.check(&wrong).unwrap_err().len(), 1);
+        let page = dead_letters_markdown();
+        for name in known {
+            assert!(page.contains(&format!("| `{name}` | ")), "{name}");
+        }
+    }
+
+    #[test]
     fn everything_has_a_meaning_and_a_kind() {
-        for page in [events_markdown(), failure_codes_markdown()] {
+        for page in [events_markdown(), dead_letters_markdown(), failure_codes_markdown()] {
             for line in page.lines().filter(|line| line.starts_with('|')) {
                 assert!(!line.contains("|  |  |") && !line.ends_with("|  |"), "{line}");
             }
@@ -219,6 +306,7 @@ mod tests {
     #[test]
     fn every_failure_code_is_described() {
         let page = failure_codes_markdown();
+        let page = page.split("\n## ").next().unwrap();
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         let codes: Vec<_> = FailureKind::ALL.iter().map(|kind| kind.code()).collect();
         assert_eq!(rows.collect::<Vec<_>>(), codes);

@@ -90,6 +90,44 @@ pub struct ChangedWorkflow {
     pub reduce_steps: u32,
 }
 
+/// What it means for a job that dead letters are tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reopened {
+    /// Whether the reduce phase runs once more, if it had been run.
+    #[serde(default)]
+    pub rerun_reduce: bool,
+    /// The commit that a new worktree starts from; left out if the job still has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_commit: Option<String>,
+}
+
+/// How an entry left the dead letter queue without being replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Withdrawal {
+    /// Somebody decided that the item is left out; its entry stays to be read.
+    Dropped,
+    /// Its entry was deleted.
+    Cleared,
+}
+
+/// What a failed attempt left behind in its worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehind {
+    /// Its branch; left out if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// How many commits it made.
+    #[serde(default, skip_serializing_if = "is_no_commit")]
+    pub commits: u64,
+    /// The files that it changed and did not commit, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncommitted: Option<String>,
+    /// The file that holds those changes as a patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+}
+
 /// What an attempt that succeeded left behind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentCompleted {
@@ -132,6 +170,9 @@ pub struct AgentFailed {
     /// The step that failed, if it was a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// What progress calls that step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Why.
     pub failure: Failure,
     /// How long the attempt took.
@@ -257,6 +298,12 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+/// Returns whether a number of commits need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_commit(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Returns whether a sum need not be written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_nothing(sum: &f64) -> bool {
@@ -319,6 +366,8 @@ pub enum PauseReason {
     DiskFull,
     /// The error policy stopped the job.
     Policy,
+    /// Dead letters were replayed; the items that were never finished wait.
+    ItemsOutstanding,
 }
 
 /// How a job ended.

@@ -188,12 +188,20 @@ impl Decision {
 /// What progress calls the top-level steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepNames {
-    /// Those of one round.
+    /// Those of one round, or of an item.
     pub steps: Vec<String>,
     /// Those of the setup phase.
     pub setup: Vec<String>,
     /// Those of the reduce phase.
     pub reduce: Vec<String>,
+}
+
+impl StepNames {
+    /// Returns what progress calls a step of an item, by its path from 1.
+    pub(super) fn of_item(&self, path: &str) -> Option<String> {
+        let number = path.parse::<usize>().ok()?.checked_sub(1)?;
+        self.steps.get(number).cloned()
+    }
 }
 
 /// What `decide` has to know besides the journal.
@@ -272,7 +280,7 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
         }
         Input::TreeCleaned { path } => Decision::note(vec![Event::WorktreeCleaned { path }]),
         Input::TreeKept { path, reason } => {
-            Decision::note(vec![Event::WorktreePreserved { path, reason }])
+            Decision::note(vec![Event::WorktreePreserved { path, reason, left: None }])
         }
         Input::Stop { reason, message } => {
             Decision::finish(vec![Event::JobPaused { reason, message }], Ending::Paused(reason))
@@ -557,7 +565,7 @@ mod tests {
         let ending = world.run(&mut [true, false].into_iter(), usize::MAX);
         assert_eq!(ending, Some(Ending::Failed));
         assert!(matches!(&world.job.end, Some(End::Failed { step, .. }) if step == "2"));
-        world.write(Event::JobResumed { version: "0".into(), workflow: None });
+        world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None });
         assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
         assert_eq!(world.job.done, 3);
     }
@@ -606,7 +614,7 @@ mod tests {
                     folded.apply(record).unwrap();
                 }
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
-                world.write(Event::JobResumed { version: "0".into(), workflow: None });
+                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None });
             }
             while !matches!(world.job.end, Some(End::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);

@@ -1,7 +1,7 @@
 //! Which items start, and when the map phase is over.
 
 use super::{
-    Action, Decision, Ending, Job, MapState, Stage, Surroundings,
+    Action, Decision, Ending, ItemState, Job, MapState, Replays, Stage, Surroundings,
     items::{ItemAction, MapRules},
     verdict::about,
 };
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// An item that was under way when prodigy died this often is not tried again.
-const POISON: u32 = 3;
+pub const POISON: u32 = 3;
 
 /// Takes up what an earlier run left undone: commits that were about to be merged.
 pub(super) fn begin(job: &Job) -> Decision {
@@ -55,13 +55,26 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
         let event = Event::JobPaused { reason: PauseReason::Policy, message };
         return Decision::finish(vec![event], Ending::StoppedByPolicy);
     }
-    if map.is_finished() {
+    if map.is_finished() && rules.replays.left(map).next().is_none() {
         return finish(map);
     }
     if surroundings.draining {
         return Decision::default();
     }
+    if rules.replays.only && is_replayed(map, rules.replays) {
+        let message = "its dead letters were replayed; the other items wait".to_owned();
+        let event = Event::JobPaused { reason: PauseReason::ItemsOutstanding, message };
+        return Decision::finish(vec![event], Ending::Paused(PauseReason::ItemsOutstanding));
+    }
     start(map, rules, surroundings.now)
+}
+
+/// Returns whether all that was to be replayed has come to its end.
+fn is_replayed(map: &MapState, replays: &Replays) -> bool {
+    let is_waiting = |at: &u32| map.item(*at).is_some_and(|item| item.replays > 0);
+    map.under_way() == 0
+        && replays.left(map).next().is_none()
+        && !map.waiting().any(|at| is_waiting(&at))
 }
 
 /// Ends the phase, if every item is accounted for.
@@ -82,7 +95,8 @@ fn finish(map: &MapState) -> Decision {
 fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let mut breaker = map.breaker;
-    if breaker.may_probe(now) && map.ready(now).next().is_some() {
+    let mut candidates = candidates(map, rules, now).peekable();
+    if breaker.may_probe(now) && candidates.peek().is_some() {
         breaker = Breaker::HalfOpen { successes: 0 };
         decision.facts.push(Event::CircuitHalfOpen {}.into());
     }
@@ -97,12 +111,12 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
         room = room.min(breaker.room(config, map.probes()));
     }
     let mut agents = (1..).map(AgentId::new).filter(|agent| !map.running().contains_key(agent));
-    for at in map.ready(now) {
+    for at in candidates {
         if room == 0 {
             break;
         }
         let Some(item) = map.item(at) else { continue };
-        if item.lost >= POISON {
+        if item.lost >= POISON && item.stage != Stage::DeadLettered {
             let message = "prodigy died while it was under way, three times";
             let failure = Failure::new(FailureKind::PoisonRepeat, message);
             let event = Event::ItemDeadLettered { attempts: item.attempts, failure };
@@ -112,6 +126,9 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
         }
         let Some(agent) = agents.next() else { break };
         let attempt = item.attempts + 1;
+        if item.stage == Stage::DeadLettered {
+            decision.facts.push(replay(item, at, rules.replays));
+        }
         let correlation_id =
             item.correlation_id.clone().unwrap_or_else(|| format!("{agent}-{}", item.id));
         let event = Event::AgentStarted { attempt, correlation_id };
@@ -121,6 +138,28 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
     }
     decision.wake = wake(map, breaker).filter(|at| *at > now);
     decision
+}
+
+/// Returns the places of the items that can start now, dead letters that are tried again last.
+fn candidates<'a>(
+    map: &'a MapState,
+    rules: MapRules<'a>,
+    now: Timestamp,
+) -> impl Iterator<Item = u32> + 'a {
+    let only = rules.replays.only;
+    let is_wanted = move |at: &u32| !only || map.item(*at).is_some_and(|item| item.replays > 0);
+    map.ready(now).filter(is_wanted).chain(rules.replays.left(map))
+}
+
+/// Claims a dead letter: from here on it is under way again.
+fn replay(item: &ItemState, at: u32, replays: &Replays) -> Fact {
+    let event = Event::ReplayStarted {
+        replay: item.replays + 1,
+        by: replays.by.clone(),
+        reason: replays.reason.clone(),
+        forced: replays.forced.contains(&at),
+    };
+    about(item, None, event)
 }
 
 /// Returns when something can start that cannot start now.

@@ -48,14 +48,17 @@ impl MapState {
             }
             Event::ItemSkipped { failure, .. } => {
                 self.end(at, Stage::Skipped)?;
-                self.tally.add(failure);
+                self.tally.add(failure, id);
                 Ok(())
             }
             Event::ItemDeadLettered { failure, .. } => {
                 self.end(at, Stage::DeadLettered)?;
-                self.tally.add(failure);
+                let counted = self.tally.add(failure, id);
+                self.item_mut(at)?.died = Some(counted);
                 Ok(())
             }
+            Event::ReplayStarted { .. } => self.replay(at),
+            Event::DlqItemRemoved { .. } => self.remove(at),
             Event::WorktreeMerged { .. } => {
                 if !self.index.merging.contains(&at) {
                     return Err(Misplaced);
@@ -67,7 +70,7 @@ impl MapState {
                 Ok(())
             }
             Event::WorktreePreserved { path, .. } => {
-                if !path.starts_with("refs/") {
+                if !path.is_empty() && !path.starts_with("refs/") {
                     self.kept.insert(at);
                 }
                 Ok(())
@@ -109,10 +112,44 @@ impl MapState {
             attempts: 0,
             failed: 0,
             conflicts: 0,
+            replays: 0,
+            died: None,
             lost: 0,
             correlation_id: None,
         });
         Ok(())
+    }
+
+    /// Takes in that a dead letter is tried again. The error policy is applied anew to it.
+    fn replay(&mut self, at: u32) -> Result<(), Misplaced> {
+        let item = self.item_mut(at)?;
+        if item.stage != Stage::DeadLettered {
+            return Err(Misplaced);
+        }
+        item.replays += 1;
+        (item.failed, item.conflicts, item.lost) = (0, 0, 0);
+        if let Some(counted) = item.died {
+            self.tally.remove(counted);
+        }
+        self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
+        self.enter(at, Stage::Pending)
+    }
+
+    /// Takes in that the entry of an item is gone; one that waited for a replay is left out.
+    fn remove(&mut self, at: u32) -> Result<(), Misplaced> {
+        match self.item_mut(at)?.stage {
+            Stage::DeadLettered => {
+                self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
+                self.counts.skipped += 1;
+                self.enter(at, Stage::Skipped)
+            }
+            Stage::Successful | Stage::Skipped => Ok(()),
+            Stage::Pending
+            | Stage::Waiting { .. }
+            | Stage::Running { .. }
+            | Stage::Handling { .. }
+            | Stage::Merging(_) => Err(Misplaced),
+        }
     }
 
     fn start(&mut self, at: u32, agent: AgentId, correlation_id: &str) -> Result<(), Misplaced> {
@@ -191,8 +228,11 @@ impl MapState {
             | Stage::Merging(_) => &mut counts.successful,
         };
         *count += 1;
-        self.judged.finished += 1;
-        self.judged.failed += u32::from(!matches!(stage, Stage::Successful));
+        // That a dead letter is still one is no news, and nothing to stop a job for.
+        if self.item_mut(at)?.replays == 0 {
+            self.judged.finished += 1;
+            self.judged.failed += u32::from(!matches!(stage, Stage::Successful));
+        }
         self.enter(at, stage)
     }
 

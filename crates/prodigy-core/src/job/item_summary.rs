@@ -5,18 +5,18 @@ use std::{
     time::Duration,
 };
 
-use super::{ItemCounts, MapState, Pace};
+use super::{ItemCounts, MapState, Pace, Stage};
 use crate::{
     Timestamp,
     event::{AfterAttempt, Event, Record},
     ids::{AgentId, ItemId},
-    metrics::{ErrorMetrics, Tally},
+    metrics::{Counted, ErrorMetrics, Tally},
     policy::Breaker,
 };
 
 /// The items of a job at a glance: what is under way, and how many ended how.
 ///
-/// Its size depends on how many agents there are, not on how many items.
+/// Its size depends on how many agents and dead letters there are, not on how many items.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemSummary {
     /// How many were chosen.
@@ -35,6 +35,8 @@ pub struct ItemSummary {
     pub pace: Pace,
     /// Why items failed.
     tally: Tally,
+    /// The dead letters, and where they are counted.
+    dead: BTreeMap<ItemId, Counted>,
 }
 
 /// An agent and what it does.
@@ -82,6 +84,8 @@ impl ItemSummary {
             Breaker::HalfOpen { .. } => Some(Circuit::HalfOpen),
         };
         items.tally = map.tally.clone();
+        let dead = map.items.iter().filter(|item| item.stage == Stage::DeadLettered);
+        items.dead = dead.filter_map(|item| Some((item.id.clone(), item.died?))).collect();
         items
     }
 
@@ -147,11 +151,26 @@ impl ItemSummary {
             }
             Event::ItemSkipped { failure, .. } => {
                 self.end(record, |counts| &mut counts.skipped);
-                self.tally.add(failure);
+                if let Some(item) = &record.item_id {
+                    self.tally.add(failure, item);
+                }
             }
             Event::ItemDeadLettered { failure, .. } => {
                 self.end(record, |counts| &mut counts.dead_lettered);
-                self.tally.add(failure);
+                if let Some(item) = &record.item_id {
+                    let counted = self.tally.add(failure, item);
+                    self.dead.insert(item.clone(), counted);
+                }
+            }
+            Event::ReplayStarted { .. } => {
+                if let Some(counted) = self.revive(record) {
+                    self.tally.remove(counted);
+                }
+            }
+            Event::DlqItemRemoved { .. } => {
+                // One that was closed before is counted already.
+                let is_open = self.revive(record).is_some();
+                self.counts.skipped += u32::from(is_open);
             }
             Event::StepStarted { step, name, .. } => {
                 let busy = record.agent_id.and_then(|agent| self.agents.get_mut(&agent));
@@ -185,6 +204,13 @@ impl ItemSummary {
             | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => {}
         }
+    }
+
+    /// Takes in that an item is no dead letter any more.
+    fn revive(&mut self, record: &Record) -> Option<Counted> {
+        let counted = self.dead.remove(record.item_id.as_ref()?)?;
+        self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
+        Some(counted)
     }
 
     /// Takes in that an item came to its end.

@@ -1,10 +1,11 @@
 //! What follows from what happens to the items.
 
-use super::{Decision, Ending, MapState, Surroundings, map::Merging, verdict::Scene};
+use super::{Decision, Ending, MapState, Replays, Surroundings, map::Merging, verdict::Scene};
 use crate::{
     event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
+    signature::told,
     workflow::ErrorPolicy,
 };
 
@@ -17,6 +18,8 @@ pub struct MapRules<'a> {
     pub policy: &'a ErrorPolicy,
     /// Whether a job without items fails.
     pub needs_items: bool,
+    /// The dead letters that are tried again in this run.
+    pub replays: &'a Replays,
 }
 
 /// Something that happened to the items.
@@ -158,10 +161,14 @@ pub(super) fn hear(
         ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd } => {
             let then = AfterAttempt::Retry;
             let attempt = 0;
-            let failed = AgentFailed { attempt, step, failure, duration_ms, cost_usd, then };
+            let name = step.as_deref().and_then(|path| surroundings.names.of_item(path));
+            // An exit code alone says nothing: many items fail with the same one.
+            let failure = told(failure, name.as_deref());
+            let failed = AgentFailed { attempt, step, name, failure, duration_ms, cost_usd, then };
             scene.failed(agent, item, failed)
         }
         ItemInput::Handled { agent, item, failure, handler } => {
+            let handler = handler.map(|broken| told(broken, None));
             scene.handled(agent, item, failure, handler)
         }
         ItemInput::Merged { item, source, target, tip } => scene.merged(item, source, target, tip),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Timestamp,
     ids::{AgentId, ItemId},
-    metrics::Tally,
+    metrics::{Counted, Tally},
     policy::{Breaker, Judged},
 };
 
@@ -78,6 +78,12 @@ pub struct ItemState {
     /// How often its commits conflicted with what was merged meanwhile.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conflicts: u32,
+    /// How often it was replayed from the dead letter queue.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replays: u32,
+    /// How it died last, if it was ever in the dead letter queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub died: Option<Counted>,
     /// How often prodigy died while it was under way.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
@@ -178,6 +184,12 @@ impl MapState {
     pub fn ready(&self, now: Timestamp) -> impl Iterator<Item = u32> {
         let waited = self.index.waiting.range(..=(now, u32::MAX)).map(|(_, at)| *at);
         waited.chain(self.index.pending.iter().copied())
+    }
+
+    /// Returns the places of the items that wait, for an agent or to be tried again.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = u32> {
+        let waiting = self.index.waiting.iter().map(|(_, at)| *at);
+        waiting.chain(self.index.pending.iter().copied())
     }
 
     /// Returns when the next item that waits to be tried again may start.

@@ -7,7 +7,7 @@ use crate::{
     Timestamp,
     event::{
         ChangedWorkflow, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record,
-        Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
+        Reopened, Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
     },
     failure::Failure,
     vars::Vars,
@@ -145,7 +145,12 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, .. } => self.resume(workflow.as_ref()),
+            Event::JobResumed { workflow, reopened, .. } => {
+                self.resume(workflow.as_ref());
+                if let Some(reopened) = reopened {
+                    self.reopen(reopened);
+                }
+            }
             Event::JobPaused { reason, message } => {
                 if let Some(map) = &mut self.map {
                     map.release(false);
@@ -198,7 +203,9 @@ impl Job {
             | Event::AgentFailed(_)
             | Event::AgentRetrying { .. }
             | Event::ItemSkipped { .. }
-            | Event::ItemDeadLettered { .. } => return Err(order(record.event.event_type())),
+            | Event::ItemDeadLettered { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. } => return Err(order(record.event.event_type())),
             Event::StepFailed { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
@@ -221,6 +228,27 @@ impl Job {
         if let Some(map) = &mut self.map {
             map.release(true);
             map.forgive();
+        }
+    }
+
+    /// Takes in that dead letters are tried again: the items come first once more.
+    fn reopen(&mut self, reopened: &Reopened) {
+        let is_over = self.phases_done.contains(&PhaseName::Map);
+        let again = |phase: &PhaseName| match phase {
+            PhaseName::Map | PhaseName::Merge => is_over,
+            PhaseName::Reduce => reopened.rerun_reduce,
+            PhaseName::Setup | PhaseName::Steps => false,
+        };
+        self.phases_done.retain(|phase| !again(phase));
+        if is_over {
+            (self.phase, self.running, self.merged) = (None, None, None);
+        }
+        self.tidy = false;
+        if let Some(commit) = &reopened.base_commit {
+            (self.tree, self.snapshot) = (None, None);
+            if let Some(started) = &mut self.started {
+                started.base_commit.clone_from(commit);
+            }
         }
     }
 

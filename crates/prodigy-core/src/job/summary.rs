@@ -51,6 +51,8 @@ pub struct Summary {
     pub merged: Option<String>,
     /// How the last run of the job ended, if it did.
     pub end: Option<End>,
+    /// How many steps were done before the reduce phase, and how many of them failed.
+    before_reduce: Option<(u32, u32)>,
     /// How long the runs before the current one took.
     earlier: Duration,
     /// When the current run began.
@@ -137,7 +139,7 @@ impl Summary {
             }
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
             Event::WorktreeCleaned { .. } => self.worktree = None,
-            Event::PhaseStarted { phase, .. } => self.phase = Some(*phase),
+            Event::PhaseStarted { phase, .. } => self.start_phase(*phase),
             Event::PhaseCompleted { .. } => self.phase = None,
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, record.timestamp));
@@ -154,6 +156,8 @@ impl Summary {
             | Event::AgentRetrying { .. }
             | Event::ItemSkipped { .. }
             | Event::ItemDeadLettered { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
@@ -163,6 +167,16 @@ impl Summary {
             | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => {}
         }
+    }
+
+    /// Takes in that a phase began; the reduce phase may do so more than once.
+    fn start_phase(&mut self, phase: PhaseName) {
+        if phase == PhaseName::Reduce {
+            let done = (self.steps_done, self.steps_failed);
+            let before = self.before_reduce.get_or_insert(done);
+            (self.steps_done, self.steps_failed) = *before;
+        }
+        self.phase = Some(phase);
     }
 
     /// Returns how the job is; `held` says whether a process holds its lock.
@@ -372,6 +386,7 @@ mod tests {
                     CompletedWithFailures,
                 ),
             ),
+            before_reduce: None,
             earlier: 5.01s,
             run_began: None,
         }

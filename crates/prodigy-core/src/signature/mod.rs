@@ -4,28 +4,44 @@
 //! and names, so those are taken out; what is left, together with the type of the
 //! error, is the signature that dead letters are grouped by.
 
+mod codes;
 mod error_type;
+mod escapes;
+mod essence;
+mod item_name;
 mod normal;
 mod quotes;
+mod urls;
+mod words;
 
 use sha2::{Digest as _, Sha256};
 
-pub use self::{error_type::error_type, normal::normal};
-use crate::{failure::Failure, ids::hex};
+pub use self::{
+    error_type::error_type,
+    essence::{essence, told},
+    normal::normal,
+};
+pub(crate) use self::{escapes::without_escapes, quotes::without_quoted};
+use crate::{
+    failure::Failure,
+    ids::{ItemId, hex},
+};
 
 /// What failures of one cause have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signature {
     /// The first 16 hexadecimal digits of the SHA-256 of the pattern.
     pub hash: String,
-    /// For people: `CommandFailed::cargo test failed with exit <n>`.
+    /// For people: `CommandFailed::cargo test failed with exit code <n>`.
     pub pattern: String,
 }
 
 impl Signature {
-    /// Returns the signature of a failure.
-    pub fn of(failure: &Failure) -> Self {
-        let pattern = format!("{}::{}", error_type(failure.kind), normal(&failure.message));
+    /// Returns the signature of an item's failure; its own name does not count.
+    pub fn of(failure: &Failure, item: &ItemId) -> Self {
+        let message = item_name::without_item(&failure.message, item);
+        let message = normal(&essence::without_step_quotes(&message));
+        let pattern = format!("{}::{message}", error_type(failure.kind));
         let digest = Sha256::digest(pattern.as_bytes());
         Self { hash: hex(digest.get(..8).unwrap_or_default()), pattern }
     }

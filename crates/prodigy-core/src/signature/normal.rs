@@ -1,28 +1,51 @@
 //! Taking what differs from case to case out of a message.
 
-use super::quotes::without_quoted;
+use super::{
+    codes::{is_code, is_code_after},
+    escapes::without_escapes,
+    quotes::without_quoted,
+    urls::without_urls,
+    words::{is_duration, is_email, is_host, is_size, is_time},
+};
 
 /// The most characters of a message that are looked at.
 const MOST_READ: usize = 2000;
 /// The most characters of what comes out.
-const MOST_KEPT: usize = 160;
+const MOST_KEPT: usize = 200;
+/// How often a text is gone over at most.
+const MOST_PASSES: usize = 8;
 /// The most characters of one word; longer ones are data.
 const LONGEST_WORD: usize = 48;
 
-/// Returns a message without paths, numbers, ids, times and quoted text.
+/// Returns a message without paths, numbers, ids, times, addresses, colours and quoted text.
+///
+/// The codes by which compilers and databases name an error stay: they tell causes apart.
 ///
 /// It takes time in proportion to the length, and the result is short. What comes
-/// out goes in again unchanged: words are found again at the same places, because
-/// nothing that is put in holds a character that separates words.
+/// out goes in again unchanged.
 pub fn normal(message: &str) -> String {
+    let mut text = normal_once(message);
+    // What was taken out of a word may make it one that is taken out as a whole.
+    for _ in 0..MOST_PASSES {
+        let again = normal_once(&text);
+        if again == text {
+            break;
+        }
+        text = again;
+    }
+    text
+}
+
+fn normal_once(message: &str) -> String {
     let read: String = message.chars().take(MOST_READ).collect();
-    let text = without_quoted(&read);
+    let text = without_urls(&without_quoted(&without_escapes(&read)));
     let mut out = String::new();
     let mut kept = 0;
+    let mut before = String::new();
     for word in text.split_inclusive(is_separator) {
         let separator = word.chars().next_back().filter(|c| is_separator(*c));
         let word = separator.map_or(word, |c| word.strip_suffix(c).unwrap_or(word));
-        let piece = normal_word(word);
+        let piece = normal_word(word, &before);
         kept += piece.chars().count() + 1;
         if kept > MOST_KEPT {
             // At the end of the text this would close a quotation.
@@ -30,6 +53,9 @@ pub fn normal(message: &str) -> String {
             break;
         }
         out.push_str(&piece);
+        if !piece.is_empty() {
+            before = piece;
+        }
         match separator {
             // Line breaks and tabs are spaces, and one is enough.
             Some(c) if c.is_whitespace() || c.is_control() => {
@@ -52,33 +78,36 @@ fn is_separator(c: char) -> bool {
 }
 
 /// Returns a word without what differs; the punctuation around it stays.
-fn normal_word(word: &str) -> String {
+///
+/// `preceding` is the word before it, which may say that it is the code of an error.
+fn normal_word(word: &str, preceding: &str) -> String {
     const PUNCTUATION: &[char] = &['.', ':', '!', '?'];
     let from_core = word.trim_start_matches(PUNCTUATION);
     let core = from_core.trim_end_matches(PUNCTUATION);
     let before = word.strip_suffix(from_core).unwrap_or_default();
     let after = from_core.strip_prefix(core).unwrap_or_default();
-    let core = if core.contains("://") {
+    let core = if is_code(core, after) || is_code_after(core, preceding) {
+        core.to_owned()
+    } else if core.contains("://") {
         "<url>".to_owned()
-    } else if is_time(core) {
+    } else if is_time(core) || is_duration(core) {
         "<time>".to_owned()
+    } else if is_size(core) {
+        "<size>".to_owned()
+    } else if is_host(core) {
+        "<host>".to_owned()
+    } else if is_email(core) {
+        "<email>".to_owned()
     } else if is_path(core) {
         "<path>".to_owned()
     } else {
         without_numbers(core)
     };
+    // The dots of `./x` and `../x` belong to the path.
+    let is_relative = core == "<path>" && from_core.starts_with(['/', '\\']);
+    let before = if is_relative { before.trim_end_matches('.') } else { before };
     let normal = format!("{before}{core}{after}");
     if normal.chars().count() > LONGEST_WORD { "<long>".to_owned() } else { normal }
-}
-
-/// Whether a word is a date, a time of day or both: `2026-01-02T03:04:05Z`.
-fn is_time(word: &str) -> bool {
-    let is_part = |b: u8| b.is_ascii_digit() || b"-:.+TZ".contains(&b);
-    let starts = |byte: u8| word.bytes().filter(|b| *b == byte).count();
-    let is_date = word.bytes().take_while(u8::is_ascii_digit).count() == 4 && starts(b'-') >= 2;
-    word.bytes().all(is_part)
-        && word.bytes().next().is_some_and(|b| b.is_ascii_digit())
-        && (is_date || starts(b':') >= 2)
 }
 
 /// Whether a word is a path or the name of a file, perhaps with a line in it.
@@ -100,7 +129,9 @@ fn is_path(word: &str) -> bool {
     let is_short = (1..=5).contains(&extension.len());
     let is_plain = extension.bytes().all(|b| b.is_ascii_alphanumeric());
     let is_named = extension.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
-    let is_abbreviation = extension.len() == 1 && stem.len() == 1 && !is_number(stem);
+    // `e.g` is no file; `a.c:5` and `a.o` are.
+    let is_source = name.len() < word.len() || "chos".contains(extension);
+    let is_abbreviation = extension.len() == 1 && stem.len() == 1 && !is_number(stem) && !is_source;
     !stem.is_empty() && is_short && is_plain && is_named && !is_abbreviation
 }
 
@@ -167,9 +198,10 @@ fn normal_run(run: &str) -> String {
     let is_hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
     if changes > 0 && (run.len() >= 7 && is_hex(run) || run.strip_prefix("0x").is_some_and(is_hex))
     {
-        return "<hex>".to_owned();
+        // One hash in thirty has no letter among its first digits, so it must not make a difference.
+        return "<n>".to_owned();
     }
-    if changes >= 4 {
+    if changes >= 3 {
         return "<id>".to_owned();
     }
     let mut out = String::new();

@@ -4,7 +4,7 @@
 ///
 /// A quote without a partner is left, and so is the apostrophe of `can't`: single
 /// quotes open where no word has begun and close where none goes on.
-pub(super) fn without_quoted(text: &str) -> String {
+pub(crate) fn without_quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     // Once a quote has no partner, the same quote later on has none either; not
@@ -18,13 +18,20 @@ pub(super) fn without_quoted(text: &str) -> String {
             _ => false,
         };
         before = c;
-        if opens && !unpaired.contains(&c) {
-            if let Some(after) = closing(c, rest.as_str()) {
+        if opens {
+            let mut after = None;
+            if !unpaired.contains(&c) {
+                after = closing(c, rest.as_str());
+                if after.is_none() {
+                    unpaired.push(c);
+                }
+            }
+            let after = after.or_else(|| if c == '`' { old_closing(rest.as_str()) } else { None });
+            if let Some(after) = after {
                 out.push_str("<q>");
                 rest = after.chars();
                 continue;
             }
-            unpaired.push(c);
         }
         out.push(c);
     }
@@ -41,6 +48,13 @@ fn closing(quote: char, text: &str) -> Option<&str> {
         }
         rest = after;
     }
+}
+
+/// Returns what follows one word in the quotes of older programs: `` `word' ``.
+fn old_closing(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_alphanumeric() && !"_.:/-+~".contains(c))?;
+    let after = text.get(end..)?.strip_prefix('\'')?;
+    (end > 0 && !after.chars().next().is_some_and(is_wordish)).then_some(after)
 }
 
 /// Whether a character belongs to a word, or to what is put in place of one.

@@ -362,7 +362,7 @@ error_collection: batched:0
         main.yml:8:22: error: `failure_threshold` must be a number from 0 to 1, found `20`
         main.yml:9:23: error: `preserve_worktrees` must be `failed`, `always` or `never`, found `sometimes`
         main.yml:10:34: error: `type` must be `fixed`, `linear`, `exponential` or `fibonacci`, found `quadratic`
-        main.yml:10:57: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `overload`
+        main.yml:10:57: error: each element of `retry_on` must be a reason code such as `timeout`, found `overload`
         main.yml:11:30: error: `soon` is not a duration; write for example `30s` or `1h 30m`
         main.yml:11:55: error: `failure_threshold` must be a whole number from 1, found `0`
         main.yml:12:1: error: `max_failures` stands here and in `error_policy`

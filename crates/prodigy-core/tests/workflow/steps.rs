@@ -257,9 +257,9 @@ fn wrong_values_are_errors_at_the_value() {
             an id has letters, digits, `_` and `-`
         main.yml:9:12: error: `not-good` cannot be the name of a variable
             a name has letters, digits and `_`, and starts with no digit
-        main.yml:11:22: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `timeuot`
+        main.yml:11:22: error: each element of `retry_on` must be a reason code such as `timeout`, found `timeuot`
             did you mean `timeout`?
-        main.yml:11:31: error: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `nonsense`
+        main.yml:11:31: error: each element of `retry_on` must be a reason code such as `timeout`, found `nonsense`
         main.yml:12:43: error: `0999` are not permissions
             write octal digits, such as `0644` or `0755`
         main.yml:14:18: error: `0` is not an exit code from 1 to 255

@@ -599,7 +599,7 @@ mod tests {
         2:21: `attempts` must be a whole number from 1, found `0`
         2:33: `backoff` must be `fixed`, `linear`, `exponential`, `fibonacci` or a mapping, found `expo`
           help: did you mean `exponential`?
-        2:50: each element of `retry_on` must be `timeout`, `stalled`, `command_failed`, `spawn_failed`, `parse_error`, `template_error`, `no_commit`, `validation_failed`, `agent_error`, `agent_crashed`, `permission_denied`, `worktree_error`, `disk_full`, `merge_conflict`, `dirty_target`, `input_missing`, `schema_invalid`, `poison_repeat`, `network_error`, `worker_lost` or `cancelled`, found `timeouts`
+        2:50: each element of `retry_on` must be a reason code such as `timeout`, found `timeouts`
           help: did you mean `timeout`?
         "- shell: a\n  retry: {attempts: '3', backoff: {type: linear, delay: 1s}}\n"
         2:21: `attempts` must be a whole number from 1, found the text `3`

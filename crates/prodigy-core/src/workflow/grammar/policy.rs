@@ -4,31 +4,7 @@ use super::{
     shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape},
     step::STEPS,
 };
-
-/// The reason codes that `retry_on` may name.
-pub(super) const REASONS: &[&str] = &[
-    "timeout",
-    "stalled",
-    "command_failed",
-    "spawn_failed",
-    "parse_error",
-    "template_error",
-    "no_commit",
-    "validation_failed",
-    "agent_error",
-    "agent_crashed",
-    "permission_denied",
-    "worktree_error",
-    "disk_full",
-    "merge_conflict",
-    "dirty_target",
-    "input_missing",
-    "schema_invalid",
-    "poison_repeat",
-    "network_error",
-    "worker_lost",
-    "cancelled",
-];
+use crate::failure::FailureKind;
 
 const GROWTHS: &[&str] = &["fixed", "linear", "exponential", "fibonacci"];
 
@@ -44,8 +20,8 @@ static MAX_DELAY: KeyShape =
     KeyShape::new("max_delay", Shape::Duration, "The longest wait.").or("no limit");
 static RETRY_ON: KeyShape = KeyShape::new(
     "retry_on",
-    Shape::List(&Shape::Word(REASONS)),
-    "The failures worth another try.",
+    Shape::List(&Shape::Word(FailureKind::CODES)),
+    "The failures worth another try, by their [codes](failure-codes.md).",
 )
 .or("all");
 

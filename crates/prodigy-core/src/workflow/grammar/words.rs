@@ -1,7 +1,10 @@
 //! Shapes and values in words, for messages and the reference.
 
 use super::shape::{LARGEST, Shape};
-use crate::yaml::{Node, Yaml};
+use crate::{
+    failure::FailureKind,
+    yaml::{Node, Yaml},
+};
 
 /// The longest piece of a file that a message repeats.
 const SHOWN: usize = 40;
@@ -35,6 +38,10 @@ fn options(shape: &Shape) -> Vec<String> {
         return shapes.iter().flat_map(options).collect();
     }
     if let Shape::Word(words) = shape {
+        if *words == FailureKind::CODES {
+            // Nobody reads a sentence of more than fifty codes; there is a page about them.
+            return vec!["a reason code such as `timeout`".to_owned()];
+        }
         return words.iter().map(|word| format!("`{word}`")).collect();
     }
     if let Shape::WordOr { words, prefix, rest } = shape {

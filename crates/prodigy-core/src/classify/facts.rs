@@ -1,0 +1,227 @@
+//! What is known for certain about a failure.
+
+use std::io::ErrorKind;
+
+use super::text::of_text;
+use crate::failure::FailureKind;
+
+/// How many of the last lines of a command say why it failed.
+const COMMAND_LINES: usize = 20;
+/// How many of the last lines of an agent do: agents talk, also about the errors of others.
+const AGENT_LINES: usize = 5;
+/// What a shell adds to the number of the signal that ended a program.
+const BY_SIGNAL: i32 = 128;
+/// The signal that nothing survives; the kernel sends it when there is no memory left.
+const SIGKILL: i32 = 9;
+/// The signal for writing more to a file than is allowed.
+const SIGXFSZ: i32 = 25;
+
+/// How the process of a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// Its time was up and prodigy ended it.
+    TimedOut,
+    /// It printed nothing for too long and prodigy ended it.
+    Idle,
+    /// The run was stopped, and prodigy ended it with the rest.
+    Stopped,
+    /// It ended by itself, with this code.
+    Exited(i32),
+    /// Somebody else ended it with this signal.
+    Signaled(i32),
+    /// It could not be started, and this is what the operating system said.
+    NotStarted(Option<ErrorKind>),
+}
+
+/// What is known about a step that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts<'a> {
+    /// How its process ended.
+    pub end: ProcessEnd,
+    /// Whether the kernel ended a process for want of memory meanwhile.
+    pub oom_killed: bool,
+    /// Whether it was an agent and not a command.
+    pub is_agent: bool,
+    /// The end of what it printed.
+    pub printed: &'a str,
+}
+
+/// The exit codes that mean the same for every program: those of shells, of `timeout`, and
+/// those of `sysexits.h` that say more than "failed".
+const EXIT_CODES: &[(i32, FailureKind)] = &[
+    (66, FailureKind::InputMissing),
+    (69, FailureKind::DependencyUnavailable),
+    (75, FailureKind::DependencyUnavailable),
+    (77, FailureKind::PermissionDenied),
+    (124, FailureKind::Timeout),
+    (126, FailureKind::PermissionDenied),
+    (127, FailureKind::SpawnFailed),
+];
+
+/// What the operating system says when it refuses something.
+const IO_ERRORS: &[(ErrorKind, FailureKind)] = &[
+    (ErrorKind::StorageFull, FailureKind::DiskFull),
+    (ErrorKind::QuotaExceeded, FailureKind::DiskFull),
+    (ErrorKind::FileTooLarge, FailureKind::DiskFull),
+    (ErrorKind::OutOfMemory, FailureKind::OomKilled),
+    (ErrorKind::PermissionDenied, FailureKind::PermissionDenied),
+    (ErrorKind::ReadOnlyFilesystem, FailureKind::PermissionDenied),
+    (ErrorKind::ArgumentListTooLong, FailureKind::PayloadTooLarge),
+    (ErrorKind::ConnectionRefused, FailureKind::NetworkError),
+    (ErrorKind::ConnectionReset, FailureKind::NetworkError),
+    (ErrorKind::HostUnreachable, FailureKind::NetworkError),
+    (ErrorKind::NetworkUnreachable, FailureKind::NetworkError),
+];
+
+/// Returns the reason code of a failure of the operating system, if it says enough.
+///
+/// Too many open files and too many processes say only that something could not be begun.
+pub fn of_io(error: ErrorKind) -> Option<FailureKind> {
+    IO_ERRORS.iter().find(|(known, _)| *known == error).map(|(_, kind)| *kind)
+}
+
+/// Returns the reason code of a step that failed.
+///
+/// A step that named its code itself is not asked about here: it knows best, unless
+/// prodigy ended it.
+pub fn classify(facts: Facts<'_>) -> FailureKind {
+    let said = |otherwise| {
+        let most = if facts.is_agent { AGENT_LINES } else { COMMAND_LINES };
+        of_text(last_lines(facts.printed, most)).unwrap_or(otherwise)
+    };
+    match facts.end {
+        ProcessEnd::TimedOut => FailureKind::Timeout,
+        ProcessEnd::Idle => FailureKind::Stalled,
+        ProcessEnd::Stopped => FailureKind::Cancelled,
+        ProcessEnd::NotStarted(error) => error.and_then(of_io).unwrap_or(FailureKind::SpawnFailed),
+        // A shell whose last program was ended by a signal exits with a code that says so.
+        ProcessEnd::Exited(code) => match of_signal(code - BY_SIGNAL, facts) {
+            Some(kind) => kind,
+            None => of_exit_code(code).unwrap_or_else(|| {
+                said(if facts.is_agent {
+                    FailureKind::AgentError
+                } else {
+                    FailureKind::CommandFailed
+                })
+            }),
+        },
+        ProcessEnd::Signaled(signal) => match of_signal(signal, facts) {
+            Some(kind) => kind,
+            None if facts.is_agent => FailureKind::AgentCrashed,
+            None => said(FailureKind::CommandFailed),
+        },
+    }
+}
+
+fn of_signal(signal: i32, facts: Facts<'_>) -> Option<FailureKind> {
+    match signal {
+        SIGKILL if facts.oom_killed => Some(FailureKind::OomKilled),
+        SIGXFSZ => Some(FailureKind::DiskFull),
+        _ => None,
+    }
+}
+
+fn of_exit_code(code: i32) -> Option<FailureKind> {
+    EXIT_CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
+}
+
+/// Returns the end of a text: so many lines that hold something.
+fn last_lines(text: &str, most: usize) -> &str {
+    let mut seen = 0;
+    let mut from = text.len();
+    for line in text.split_inclusive('\n').rev() {
+        seen += usize::from(!line.trim().is_empty());
+        if seen > most {
+            break;
+        }
+        from -= line.len();
+    }
+    text.get(from..).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(end: ProcessEnd) -> Facts<'static> {
+        Facts { end, oom_killed: false, is_agent: false, printed: "" }
+    }
+
+    #[test]
+    fn facts_give_the_code() {
+        let ends = [
+            ProcessEnd::TimedOut,
+            ProcessEnd::Idle,
+            ProcessEnd::Stopped,
+            ProcessEnd::Exited(1),
+            ProcessEnd::Exited(66),
+            ProcessEnd::Exited(69),
+            ProcessEnd::Exited(75),
+            ProcessEnd::Exited(77),
+            ProcessEnd::Exited(124),
+            ProcessEnd::Exited(126),
+            ProcessEnd::Exited(127),
+            ProcessEnd::Exited(137),
+            ProcessEnd::Exited(153),
+            ProcessEnd::Signaled(9),
+            ProcessEnd::Signaled(11),
+            ProcessEnd::Signaled(25),
+            ProcessEnd::NotStarted(None),
+            ProcessEnd::NotStarted(Some(ErrorKind::NotFound)),
+            ProcessEnd::NotStarted(Some(ErrorKind::PermissionDenied)),
+            ProcessEnd::NotStarted(Some(ErrorKind::OutOfMemory)),
+            ProcessEnd::NotStarted(Some(ErrorKind::ArgumentListTooLong)),
+        ];
+        let line = |end: ProcessEnd| {
+            let plain = classify(facts(end));
+            let oom = classify(Facts { oom_killed: true, ..facts(end) });
+            let agent = classify(Facts { is_agent: true, ..facts(end) });
+            format!("{end:?}: {plain}, agent {agent}, without memory {oom}")
+        };
+        insta::assert_snapshot!(ends.map(line).join("\n"), @"
+        TimedOut: timeout, agent timeout, without memory timeout
+        Idle: stalled, agent stalled, without memory stalled
+        Stopped: cancelled, agent cancelled, without memory cancelled
+        Exited(1): command_failed, agent agent_error, without memory command_failed
+        Exited(66): input_missing, agent input_missing, without memory input_missing
+        Exited(69): dependency_unavailable, agent dependency_unavailable, without memory dependency_unavailable
+        Exited(75): dependency_unavailable, agent dependency_unavailable, without memory dependency_unavailable
+        Exited(77): permission_denied, agent permission_denied, without memory permission_denied
+        Exited(124): timeout, agent timeout, without memory timeout
+        Exited(126): permission_denied, agent permission_denied, without memory permission_denied
+        Exited(127): spawn_failed, agent spawn_failed, without memory spawn_failed
+        Exited(137): command_failed, agent agent_error, without memory oom_killed
+        Exited(153): disk_full, agent disk_full, without memory disk_full
+        Signaled(9): command_failed, agent agent_crashed, without memory oom_killed
+        Signaled(11): command_failed, agent agent_crashed, without memory command_failed
+        Signaled(25): disk_full, agent disk_full, without memory disk_full
+        NotStarted(None): spawn_failed, agent spawn_failed, without memory spawn_failed
+        NotStarted(Some(NotFound)): spawn_failed, agent spawn_failed, without memory spawn_failed
+        NotStarted(Some(PermissionDenied)): permission_denied, agent permission_denied, without memory permission_denied
+        NotStarted(Some(OutOfMemory)): oom_killed, agent oom_killed, without memory oom_killed
+        NotStarted(Some(ArgumentListTooLong)): payload_too_large, agent payload_too_large, without memory payload_too_large
+        ");
+    }
+
+    #[test]
+    fn a_fact_counts_more_than_text() {
+        let printed = "write error: No space left on device";
+        let code = |end| classify(Facts { printed, ..facts(end) }).code();
+        assert_eq!(code(ProcessEnd::Exited(1)), "disk_full");
+        assert_eq!(code(ProcessEnd::Exited(127)), "spawn_failed");
+        assert_eq!(code(ProcessEnd::TimedOut), "timeout");
+        assert_eq!(code(ProcessEnd::NotStarted(None)), "spawn_failed");
+    }
+
+    #[test]
+    fn only_the_last_lines_count_and_fewer_of_an_agent() {
+        let after = |lines: usize| format!("No space left on device\n{}", "more\n\n".repeat(lines));
+        let code = |lines, is_agent| {
+            let end = ProcessEnd::Exited(1);
+            let printed = after(lines);
+            classify(Facts { end, oom_killed: false, is_agent, printed: &printed }).code()
+        };
+        assert_eq!([code(19, false), code(20, false)], ["disk_full", "command_failed"]);
+        assert_eq!([code(4, true), code(5, true)], ["disk_full", "agent_error"]);
+    }
+}

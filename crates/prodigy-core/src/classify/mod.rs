@@ -1,0 +1,13 @@
+//! Which reason code a failure gets.
+//!
+//! Facts come first: who ended the process, its exit code, its signal, what the operating
+//! system said. What a program printed is read last, and only if nothing else is known; all
+//! that is looked for there stands in one table.
+
+mod facts;
+mod text;
+
+pub use self::{
+    facts::{Facts, ProcessEnd, classify, of_io},
+    text::of_text,
+};

@@ -1,0 +1,536 @@
+//! What programs print when they fail for a reason that prodigy knows.
+
+use crate::{
+    failure::FailureKind,
+    signature::{without_escapes, without_quoted},
+};
+
+/// What is looked for in a line, and what it means.
+///
+/// Rows are tried from the top, on each line from the last to the first.
+struct Row {
+    kind: FailureKind,
+    /// Answers of an HTTP server, where the line says that they are that.
+    statuses: &'static [&'static str],
+    /// Words that stand together, in lower case and with nothing between them but spaces.
+    phrases: &'static [&'static str],
+    /// Text as it stands, in lower case: for what is not words.
+    marks: &'static [&'static str],
+}
+
+/// The table of everything that output is searched for.
+///
+/// Quoted text does not count, and words have to be whole: `test_rate_limit` and
+/// `429 passed` are no rate limit.
+const ROWS: &[Row] = &[
+    Row {
+        kind: FailureKind::DiskFull,
+        statuses: &["507"],
+        phrases: &[
+            "no space left on device",
+            "no space left on disk",
+            "not enough space on the disk",
+            "disk quota exceeded",
+            "insufficient disk space",
+            "disk is full",
+            "disk full",
+            "enospc",
+            "edquot",
+            "file size limit exceeded",
+            "os error 28",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::OomKilled,
+        statuses: &[],
+        phrases: &[
+            "out of memory",
+            "cannot allocate memory",
+            "memory allocation failed",
+            "memory exhausted",
+            "outofmemoryerror",
+            "oomkilled",
+            "oom killed",
+            "enomem",
+            "bad_alloc",
+        ],
+        // Rust says how many bytes it wanted; Python names the exception.
+        marks: &["memory allocation of", "memoryerror:"],
+    },
+    Row {
+        kind: FailureKind::ContextOverflow,
+        statuses: &[],
+        phrases: &[
+            "prompt is too long",
+            "context length exceeded",
+            "maximum context length",
+            "context window exceeded",
+            "exceeds the context window",
+            "exceeds context window",
+            "input is too long for requested model",
+        ],
+        marks: &["context_length_exceeded"],
+    },
+    Row {
+        kind: FailureKind::QuotaExhausted,
+        statuses: &["402"],
+        phrases: &[
+            "usage limit reached",
+            "usage limit exceeded",
+            "quota exceeded",
+            "exceeded your current quota",
+            "quota exhausted",
+            "credit balance is too low",
+            "insufficient credits",
+            "payment required",
+            "billing hard limit",
+        ],
+        marks: &["insufficient_quota", "resource_exhausted: quota"],
+    },
+    Row {
+        kind: FailureKind::RateLimited,
+        statuses: &["429"],
+        phrases: &[
+            "too many requests",
+            "rate limit exceeded",
+            "rate limit reached",
+            "rate limit hit",
+            "rate limit error",
+            "rate limited",
+            "secondary rate limit",
+            "would exceed your rate limit",
+            "toomanyrequests",
+        ],
+        marks: &["\"rate_limit_error\"", "rate_limit_exceeded"],
+    },
+    Row {
+        kind: FailureKind::ProviderOverloaded,
+        statuses: &["529"],
+        phrases: &[
+            "model is overloaded",
+            "model is currently overloaded",
+            "api is overloaded",
+            "service is overloaded",
+            "server is overloaded",
+            "servers are overloaded",
+            "overloaded please try again",
+            "at capacity right now",
+        ],
+        marks: &["\"overloaded_error\""],
+    },
+    Row {
+        kind: FailureKind::AgentRefused,
+        statuses: &[],
+        phrases: &["violates our usage policy", "violate our usage policy", "request was refused"],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::TurnLimit,
+        statuses: &[],
+        phrases: &["reached max turns", "maximum number of turns", "max turns reached"],
+        marks: &["error_max_turns"],
+    },
+    Row {
+        kind: FailureKind::AuthFailed,
+        statuses: &["401", "403"],
+        phrases: &[
+            "401 unauthorized",
+            "403 forbidden",
+            "invalid api key",
+            "incorrect api key",
+            "invalid x api key",
+            "authentication failed",
+            "authentication required",
+            "authentication error",
+            "bad credentials",
+            "invalid credentials",
+            "invalid username or password",
+            "could not read username",
+            "could not read password",
+            "permission denied publickey",
+            "access token has expired",
+            "token has expired",
+            "not logged in",
+            "please run login",
+            "password authentication failed",
+            "host key verification failed",
+        ],
+        marks: &["\"authentication_error\""],
+    },
+    Row {
+        kind: FailureKind::PayloadTooLarge,
+        statuses: &["413"],
+        phrases: &[
+            "payload too large",
+            "request entity too large",
+            "content too large",
+            "request body too large",
+            "argument list too long",
+        ],
+        marks: &["\"request_too_large\""],
+    },
+    Row {
+        kind: FailureKind::DependencyUnavailable,
+        statuses: &["502", "503", "504"],
+        phrases: &[
+            "service unavailable",
+            "service temporarily unavailable",
+            "temporarily unavailable",
+            "bad gateway",
+            "gateway timeout",
+            "cannot connect to the docker daemon",
+            "is the server running",
+            "the database system is starting up",
+            "too many connections",
+            "too many clients already",
+            "database is locked",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::NetworkError,
+        statuses: &[],
+        phrases: &[
+            "could not resolve host",
+            "could not resolve proxy",
+            "could not resolve hostname",
+            "name resolution",
+            "name or service not known",
+            "nodename nor servname provided",
+            "no such host",
+            "getaddrinfo enotfound",
+            "getaddrinfo eai_again",
+            "connection refused",
+            "connection reset",
+            "connection reset by peer",
+            "connection timed out",
+            "connection closed by remote host",
+            "connection aborted",
+            "operation timed out",
+            "failed to connect to",
+            "network is unreachable",
+            "network is down",
+            "no route to host",
+            "host is unreachable",
+            "tls handshake failed",
+            "tls handshake failure",
+            "tls handshake timeout",
+            "tls handshake error",
+            "ssl handshake failed",
+            "ssl handshake failure",
+            "handshake failure",
+            "establish ssl connection",
+            "ssl connection error",
+            "ssl_error_syscall",
+            "socket hang up",
+            "the remote end hung up unexpectedly",
+            "econnrefused",
+            "econnreset",
+            "etimedout",
+            "enetunreach",
+            "ehostunreach",
+            "i o timeout",
+            "spurious network error",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::HookFailed,
+        statuses: &[],
+        phrases: &[
+            "hook declined",
+            "pre commit hook failed",
+            "commit msg hook failed",
+            "pre push hook failed",
+            "pre receive hook failed",
+            "hook exited with code",
+            "hook exited with error",
+            "husky pre commit script failed",
+            "husky pre commit hook exited",
+            "husky pre push script failed",
+            "husky pre push hook exited",
+            "husky commit msg script failed",
+            "husky commit msg hook exited",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::PermissionDenied,
+        statuses: &[],
+        phrases: &[
+            "permission denied",
+            "operation not permitted",
+            "read only file system",
+            "access is denied",
+            "eacces",
+            "eperm",
+            "erofs",
+        ],
+        marks: &["kind: permissiondenied"],
+    },
+    Row {
+        kind: FailureKind::PushRejected,
+        statuses: &[],
+        phrases: &[],
+        marks: &["! [rejected]", "! [remote rejected]"],
+    },
+];
+
+/// What says only that something did not happen; another line usually says why.
+const LAST_RESORT: &[Row] = &[Row {
+    kind: FailureKind::PushRejected,
+    statuses: &[],
+    phrases: &["failed to push some refs"],
+    marks: &[],
+}];
+
+/// Words by which a test runner gives its verdict.
+///
+/// Where tests ran, their names, their logs and what they expected stand in the
+/// output, and none of it says that this machine or a service had a problem.
+const VERDICTS: &[&str] = &[
+    "test result failed",
+    "short test summary info",
+    "test suites",
+    "tests run",
+    "failed tests",
+    "there were failing tests",
+    "there are test failures",
+    "assertion failed",
+    "assertionerror",
+    "test session starts",
+];
+
+/// The first words of lines that list tests or show code.
+const NOT_ERRORS: &[&str] = &["test ", "ok ", "not ok ", "pass ", "fail ", "✓", "✔", "✕", "✗", "|"];
+
+/// Returns the reason code that the last lines of an output speak of, if they do.
+pub fn of_text(lines: &str) -> Option<FailureKind> {
+    let lines: Vec<Line> = lines.lines().rev().map(Line::read).collect();
+    if lines.iter().any(Line::is_verdict) {
+        return None;
+    }
+    let search = |rows: &'static [Row]| {
+        lines
+            .iter()
+            .filter(|line| !line.is_no_error())
+            .find_map(|line| rows.iter().find(|row| line.matches(row)).map(|row| row.kind))
+    };
+    search(ROWS).or_else(|| search(LAST_RESORT))
+}
+
+/// A line of output, made ready to be searched.
+struct Line {
+    /// All of it, in lower case.
+    whole: String,
+    /// Its words with one space before and after each, quoted text left out.
+    words: String,
+}
+
+impl Line {
+    fn read(line: &str) -> Self {
+        let whole = without_escapes(line).to_lowercase();
+        let unquoted = without_quoted(&whole).replace("<q>", " ");
+        let words = unquoted.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let mut joined = " ".to_owned();
+        for word in words.filter(|word| !word.is_empty()) {
+            joined.extend([word, " "]);
+        }
+        Self { whole: whole.trim().to_owned(), words: joined }
+    }
+
+    fn says(&self, phrase: &str) -> bool {
+        self.words.match_indices(phrase).any(|(at, _)| {
+            let before = self.words.get(..at).is_some_and(|text| text.ends_with(' '));
+            let after = self.words.get(at + phrase.len()..);
+            before && after.is_some_and(|text| text.starts_with(' '))
+        })
+    }
+
+    fn matches(&self, row: &Row) -> bool {
+        row.phrases.iter().any(|phrase| self.says(phrase))
+            || row.marks.iter().any(|mark| self.whole.contains(mark))
+            || row.statuses.iter().any(|status| self.answers(status))
+    }
+
+    /// Whether the line tells of an HTTP server's answer: the bare number may count anything.
+    fn answers(&self, status: &str) -> bool {
+        let words: Vec<&str> = self.words.split_whitespace().collect();
+        (0..words.len()).any(|at| {
+            let before = |distance: usize| {
+                at.checked_sub(distance).and_then(|at| words.get(at)).copied().unwrap_or_default()
+            };
+            let is_named = match before(1) {
+                "http" | "status" | "statuscode" | "status_code" | "http_code" => true,
+                "code" => matches!(before(2), "status" | "error" | "response" | "http"),
+                "error" => matches!(before(2), "returned" | "api" | "http" | "server" | "client"),
+                "1" | "0" => before(2) == "1" && before(3) == "http",
+                "2" | "3" => before(2) == "http",
+                _ => false,
+            };
+            words.get(at) == Some(&status) && is_named
+        })
+    }
+
+    /// Whether it sums up a run of tests: `3 failed, 429 passed`.
+    fn is_verdict(&self) -> bool {
+        let words: Vec<&str> = self.words.split_whitespace().collect();
+        let counts = |word: &str| {
+            words.windows(2).any(|pair| {
+                let number = pair.first().is_some_and(|word| word.parse::<u64>().is_ok());
+                number && pair.last() == Some(&word)
+            })
+        };
+        let is_sum = counts("failed") && (counts("passed") || counts("total")) || counts("failing");
+        let is_go = self.whole.starts_with("--- fail: ") || self.whole.starts_with("fail\t");
+        is_sum || is_go || VERDICTS.iter().any(|verdict| self.says(verdict))
+    }
+
+    /// Whether it names a test or shows code, and so tells of no error of its own.
+    fn is_no_error(&self) -> bool {
+        let text = self.whole.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        NOT_ERRORS.iter().any(|start| text.starts_with(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(outputs: &[&str]) -> String {
+        let row = |text: &&str| {
+            let kind = of_text(text).map_or("-", FailureKind::code);
+            format!("{kind}: {}", text.escape_debug())
+        };
+        outputs.iter().map(row).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_programs_say_gives_the_code() {
+        let outputs = [
+            "cp: error writing 'out/a': No space left on device",
+            "npm ERR! nospc ENOSPC: no space left on device, write",
+            "tee: /var/log/x: Disk quota exceeded",
+            "fatal: unable to access 'https://git.example.com/a.git/': Could not resolve host: git.example.com",
+            "curl: (7) Failed to connect to localhost port 9 after 0 ms: Connection refused",
+            "dial tcp 10.1.2.3:443: i/o timeout",
+            "Error: read ECONNRESET\n    at TLSWrap.onStreamRead",
+            "net/http: TLS handshake timeout",
+            "curl: (22) The requested URL returned error: 429",
+            "HTTP/1.1 429 Too Many Requests",
+            "Error code: 429 - slow down",
+            r#"API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"wait"}}"#,
+            "You've hit a secondary rate limit",
+            "ERROR 503: Service Unavailable.",
+            "requests.exceptions.HTTPError: 401 Client Error: Unauthorized\nHTTP status 401",
+            "remote: Invalid username or password.\nfatal: Authentication failed for 'https://x/'",
+            "git@github.com: Permission denied (publickey).",
+            "Invalid API key · Please run /login",
+            "mkdir: cannot create directory 'x': Permission denied",
+            "Error: Os { code: 13, kind: PermissionDenied, message: \"Permission denied\" }",
+            "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+            "fork: Cannot allocate memory",
+            " ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'origin'",
+            " ! [remote rejected] main -> main (pre-receive hook declined)\nerror: failed to push some refs to 'origin'",
+            "error: failed to push some refs to 'origin'",
+            "husky - pre-commit hook exited with code 1 (error)",
+            "API Error: prompt is too long: 210000 tokens > 200000 maximum",
+            "Claude usage limit reached. Your limit will reset at 3pm.",
+            "413 Request Entity Too Large",
+            "Reached max turns (30)",
+            "\u{1b}[31mconnection refused\u{1b}[0m",
+        ];
+        insta::assert_snapshot!(table(&outputs), @r#"
+        disk_full: cp: error writing \'out/a\': No space left on device
+        disk_full: npm ERR! nospc ENOSPC: no space left on device, write
+        disk_full: tee: /var/log/x: Disk quota exceeded
+        network_error: fatal: unable to access \'https://git.example.com/a.git/\': Could not resolve host: git.example.com
+        network_error: curl: (7) Failed to connect to localhost port 9 after 0 ms: Connection refused
+        network_error: dial tcp 10.1.2.3:443: i/o timeout
+        network_error: Error: read ECONNRESET\n    at TLSWrap.onStreamRead
+        network_error: net/http: TLS handshake timeout
+        rate_limited: curl: (22) The requested URL returned error: 429
+        rate_limited: HTTP/1.1 429 Too Many Requests
+        rate_limited: Error code: 429 - slow down
+        provider_overloaded: API Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}
+        rate_limited: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"wait\"}}
+        rate_limited: You\'ve hit a secondary rate limit
+        dependency_unavailable: ERROR 503: Service Unavailable.
+        auth_failed: requests.exceptions.HTTPError: 401 Client Error: Unauthorized\nHTTP status 401
+        auth_failed: remote: Invalid username or password.\nfatal: Authentication failed for \'https://x/\'
+        auth_failed: git@github.com: Permission denied (publickey).
+        auth_failed: Invalid API key · Please run /login
+        permission_denied: mkdir: cannot create directory \'x\': Permission denied
+        permission_denied: Error: Os { code: 13, kind: PermissionDenied, message: \"Permission denied\" }
+        oom_killed: FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory
+        oom_killed: fork: Cannot allocate memory
+        push_rejected:  ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to \'origin\'
+        hook_failed:  ! [remote rejected] main -> main (pre-receive hook declined)\nerror: failed to push some refs to \'origin\'
+        push_rejected: error: failed to push some refs to \'origin\'
+        hook_failed: husky - pre-commit hook exited with code 1 (error)
+        context_overflow: API Error: prompt is too long: 210000 tokens > 200000 maximum
+        quota_exhausted: Claude usage limit reached. Your limit will reset at 3pm.
+        payload_too_large: 413 Request Entity Too Large
+        turn_limit: Reached max turns (30)
+        network_error: \u{1b}[31mconnection refused\u{1b}[0m
+        "#);
+    }
+
+    #[test]
+    fn what_only_looks_like_it_gives_none() {
+        let outputs = [
+            "",
+            "error: mismatched types",
+            "429 passed",
+            "1 failed, 429 passed in 5.03s",
+            "found 503 problems (401 errors, 102 warnings)",
+            "error: 403 lints found",
+            "test handles_rate_limited ... ok\nerror: it broke",
+            "test says permission denied ... FAILED",
+            "✓ answers 429 too many requests",
+            "thread 'x' panicked: permission denied\ntest result: FAILED. 3 passed; 1 failed",
+            "--- FAIL: TestDial (0.00s)\n    dial_test.go:9: connection refused",
+            "Tests:       1 failed, 3 total\nconnection refused",
+            "AssertionError: connection refused is not what was expected",
+            "12 |     return Err(\"no space left on device\");",
+            "   |     ^ permission denied",
+            "expected \"connection refused\", found `timed out`",
+            "the step timed out",
+            "line 429: syntax error",
+            "exit code 503",
+            "processed 401 of 403 files",
+            "* TLSv1.3 (OUT), TLS handshake, Client hello (1):",
+            "the quota of the plan is generous",
+            "test_rate_limit_exceeded is slow",
+            "src/network/connection_refused.rs has no tests",
+        ];
+        insta::assert_snapshot!(table(&outputs), @r#"
+        -: 
+        -: error: mismatched types
+        -: 429 passed
+        -: 1 failed, 429 passed in 5.03s
+        -: found 503 problems (401 errors, 102 warnings)
+        -: error: 403 lints found
+        -: test handles_rate_limited ... ok\nerror: it broke
+        -: test says permission denied ... FAILED
+        -: ✓ answers 429 too many requests
+        -: thread \'x\' panicked: permission denied\ntest result: FAILED. 3 passed; 1 failed
+        -: --- FAIL: TestDial (0.00s)\n    dial_test.go:9: connection refused
+        -: Tests:       1 failed, 3 total\nconnection refused
+        -: AssertionError: connection refused is not what was expected
+        -: 12 |     return Err(\"no space left on device\");
+        -:    |     ^ permission denied
+        -: expected \"connection refused\", found `timed out`
+        -: the step timed out
+        -: line 429: syntax error
+        -: exit code 503
+        -: processed 401 of 403 files
+        -: * TLSv1.3 (OUT), TLS handshake, Client hello (1):
+        -: the quota of the plan is generous
+        rate_limited: test_rate_limit_exceeded is slow
+        -: src/network/connection_refused.rs has no tests
+        "#);
+    }
+}

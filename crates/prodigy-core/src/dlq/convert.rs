@@ -1,0 +1,252 @@
+//! From the end of an attempt to a dead letter.
+//!
+//! Everything here is a function of what it is given: no clock, no files, and nothing that
+//! could fail.
+
+use serde_json::value::RawValue;
+
+use super::{
+    CommitState, DeadLetteredItem, EntryStatus, ErrorType, FailureDetail, ReplayStatus,
+    SCHEMA_VERSION, WorktreeArtifacts,
+    seal::{policy_snapshot, sha256},
+    trace::stack_trace,
+};
+use crate::{
+    Timestamp,
+    failure::{DefaultAction, Failure, FailureKind},
+    ids::{ItemId, JobId},
+    signature::{Signature, error_type},
+};
+
+/// One attempt of an item that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentResult {
+    /// The job.
+    pub job_id: JobId,
+    /// The item.
+    pub item_id: ItemId,
+    /// Who made the attempt; empty if nobody did.
+    pub agent_id: String,
+    /// The name of the item's work over all attempts.
+    pub correlation_id: String,
+    /// The SHA-256 of the workflow as it was run.
+    pub workflow_hash: String,
+    /// How it ended.
+    pub status: AgentStatus,
+    /// The path of the step that failed, if it was a step: `2`.
+    pub step: Option<String>,
+    /// What that step is called: `shell: cargo test`.
+    pub step_name: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// What it cost.
+    pub cost_usd: f64,
+    /// The agent's own name for its work.
+    pub session_id: Option<String>,
+    /// The file with all that it printed.
+    pub json_log_location: Option<String>,
+    /// What it left behind.
+    pub worktree: Option<WorktreeArtifacts>,
+    /// The number of the record that says so.
+    pub journal_seq: u64,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentStatus {
+    /// It did its work.
+    Success,
+    /// It failed.
+    Failed(Failure),
+    /// It took too long, or was silent for too long.
+    Timeout(Failure),
+}
+
+impl AgentStatus {
+    /// Returns how an attempt ended that failed.
+    pub fn of(failure: Failure) -> Self {
+        match error_type(failure.kind) {
+            "Timeout" => Self::Timeout(failure),
+            // The other names all stand for something that went wrong.
+            _ => Self::Failed(failure),
+        }
+    }
+
+    /// Returns why it failed, if it did.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Success => None,
+            Self::Failed(failure) | Self::Timeout(failure) => Some(failure),
+        }
+    }
+}
+
+/// Makes the dead letter of an item whose last attempt failed; `None` if it did not.
+pub fn agent_result_to_dlq_item(
+    result: &AgentResult,
+    work_item: &RawValue,
+    attempt_number: u32,
+) -> Option<DeadLetteredItem> {
+    let mut entry = unsealed(result, work_item, attempt_number)?;
+    entry.seal();
+    Some(entry)
+}
+
+/// Makes the dead letter of an item whose last attempt failed, without its hash.
+pub(super) fn unsealed(
+    result: &AgentResult,
+    work_item: &RawValue,
+    attempt_number: u32,
+) -> Option<DeadLetteredItem> {
+    let failure = result.status.failure()?;
+    let signature = create_error_signature(failure, &result.item_id);
+    Some(DeadLetteredItem {
+        schema_version: SCHEMA_VERSION,
+        revision: 1,
+        job_id: result.job_id.clone(),
+        item_id: result.item_id.clone(),
+        correlation_id: result.correlation_id.clone(),
+        topic: topic(result.step.as_deref()),
+        status: EntryStatus::Open,
+        replay_status: replay_status(failure.kind),
+        reason_code: failure.kind,
+        class: failure.kind.class(),
+        cause_code: None,
+        reason: failure.message.clone(),
+        attempts: attempt_number,
+        replays: 0,
+        item_data: work_item.to_owned(),
+        input_hash: sha256(work_item.get().as_bytes()),
+        workflow_hash: result.workflow_hash.clone(),
+        idempotency_key: format!("{}:{}", result.job_id, result.item_id),
+        policy_snapshot: policy_snapshot(),
+        first_attempt: result.started_at,
+        last_attempt: result.ended_at,
+        failure_count: 1,
+        failure_history: create_failure_detail(result, attempt_number).into_iter().collect(),
+        error_signature: signature.hash,
+        error_pattern: signature.pattern,
+        reprocess_eligible: is_reprocessable(failure.kind),
+        manual_review_required: requires_manual_review(failure.kind),
+        worktree_artifacts: extract_worktree_artifacts(result),
+        commit_state: commit_state(!result.agent_id.is_empty()),
+        effects: Vec::new(),
+        not_before: None,
+        owner: None,
+        closed: None,
+        journal_seq: result.journal_seq,
+        record_hash: String::new(),
+    })
+}
+
+/// Says how an attempt failed; `None` if it did not.
+pub fn create_failure_detail(result: &AgentResult, attempt_number: u32) -> Option<FailureDetail> {
+    let failure = result.status.failure()?;
+    let step_failed = result.step_name.clone().unwrap_or_else(|| topic(result.step.as_deref()));
+    Some(FailureDetail {
+        attempt_number,
+        timestamp: result.ended_at,
+        error_type: classify_error(failure, result.step_name.as_deref()),
+        error_message: failure.message.clone(),
+        error_context: context(result, attempt_number),
+        stack_trace: stack_trace(&failure.output_tail),
+        agent_id: result.agent_id.clone(),
+        step_failed,
+        duration_ms: result.duration_ms,
+        json_log_location: result.json_log_location.clone(),
+        reason_code: failure.kind,
+        exit_code: failure.exit_code,
+        cost_usd: result.cost_usd,
+        session_id: result.session_id.clone(),
+        output_tail: failure.output_tail.clone(),
+    })
+}
+
+/// Returns what dead letters of the same cause have in common.
+pub fn create_error_signature(failure: &Failure, item: &ItemId) -> Signature {
+    Signature::of(failure, item)
+}
+
+/// Returns the kind of error that programs reading dead letters know a failure as.
+///
+/// It follows from the reason code, which is set where the failure happens; the message is
+/// for people and is not read.
+pub fn classify_error(failure: &Failure, command: Option<&str>) -> ErrorType {
+    match error_type(failure.kind) {
+        "Timeout" => ErrorType::Timeout,
+        "CommandFailed" => ErrorType::CommandFailed {
+            command: command.unwrap_or_default().to_owned(),
+            exit_code: failure.exit_code,
+        },
+        "PermissionError" => ErrorType::PermissionError,
+        "ValidationFailed" => ErrorType::ValidationFailed,
+        "WorktreeError" => ErrorType::WorktreeError,
+        "MergeConflict" => ErrorType::MergeConflict,
+        "CommitValidationFailed" => ErrorType::CommitValidationFailed,
+        "ResourceExhausted" => ErrorType::ResourceExhausted,
+        "NetworkError" => ErrorType::NetworkError,
+        _ => ErrorType::Unknown,
+    }
+}
+
+/// Returns what an attempt left behind, with the last that it printed.
+pub fn extract_worktree_artifacts(result: &AgentResult) -> Option<WorktreeArtifacts> {
+    let mut artifacts = result.worktree.clone()?;
+    let printed = result.status.failure().map(|failure| failure.output_tail.as_str());
+    if let Some(printed) = printed.filter(|printed| !printed.is_empty()) {
+        artifacts.error_logs.get_or_insert_with(|| printed.to_owned());
+    }
+    Some(artifacts)
+}
+
+/// Returns whether a dead letter of this kind can be replayed without anything being changed.
+pub fn is_reprocessable(kind: FailureKind) -> bool {
+    replay_status(kind) == ReplayStatus::Pending
+}
+
+/// Returns whether a person has to look at a dead letter of this kind first.
+pub fn requires_manual_review(kind: FailureKind) -> bool {
+    replay_status(kind) == ReplayStatus::PendingReview
+}
+
+/// Returns what becomes of an open dead letter of this kind.
+pub(super) fn replay_status(kind: FailureKind) -> ReplayStatus {
+    match kind.action() {
+        DefaultAction::Always | DefaultAction::Once => ReplayStatus::Pending,
+        // Whether something outside was changed is for a person to find out.
+        DefaultAction::Check
+        | DefaultAction::Approval
+        | DefaultAction::Review
+        | DefaultAction::Never => ReplayStatus::PendingReview,
+        DefaultAction::Quarantine => ReplayStatus::Quarantined,
+    }
+}
+
+/// Returns what the attempts of an item may have changed.
+pub(super) fn commit_state(began: bool) -> CommitState {
+    if began { CommitState::Local } else { CommitState::None }
+}
+
+/// Returns the path of a step of an item, seen from the job.
+fn topic(step: Option<&str>) -> String {
+    step.map_or_else(|| "map".to_owned(), |step| format!("map.{step}"))
+}
+
+/// Says what was being done, from the whole to the part.
+fn context(result: &AgentResult, attempt_number: u32) -> Vec<String> {
+    let mut context = vec![format!("processing {}", result.item_id)];
+    if !result.agent_id.is_empty() {
+        context.push(format!("attempt {attempt_number} by {}", result.agent_id));
+    }
+    match (&result.step, &result.step_name) {
+        (Some(step), Some(name)) => context.push(format!("step {step}: {name}")),
+        (Some(step), None) => context.push(format!("step {step}")),
+        (None, Some(name)) => context.push(name.clone()),
+        (None, None) => {}
+    }
+    context
+}

@@ -1,0 +1,246 @@
+//! What a dead letter says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    Timestamp,
+    failure::{Class, FailureKind},
+    ids::{ItemId, JobId},
+};
+
+/// The version of the entry's shape.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// An item that was given up, and all that is known about why.
+///
+/// The shape holds every field of the older shapes, so that programs written for
+/// those read it as well.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DeadLetteredItem {
+    /// The version of this shape.
+    pub schema_version: u32,
+    /// How often the entry was changed, from 1.
+    pub revision: u32,
+    /// The job.
+    #[schemars(with = "String")]
+    pub job_id: JobId,
+    /// The item.
+    #[schemars(with = "String")]
+    pub item_id: ItemId,
+    /// The name of the item's work over all attempts.
+    pub correlation_id: String,
+    /// The path of the step that failed last: `map.2`; `map` if it was not a step.
+    pub topic: String,
+    /// Where the entry stands.
+    pub status: EntryStatus,
+    /// What becomes of it next.
+    pub replay_status: ReplayStatus,
+    /// Why the item died, for code.
+    pub reason_code: FailureKind,
+    /// What kind of reason that is.
+    pub class: Class,
+    /// The reason before it was known that something outside may have been changed.
+    pub cause_code: Option<FailureKind>,
+    /// Why the item died, for people.
+    pub reason: String,
+    /// How many attempts came to an end.
+    pub attempts: u32,
+    /// How often it was replayed.
+    pub replays: u32,
+    /// The item, byte for byte as it was chosen, unless it held a secret.
+    #[schemars(with = "Value")]
+    pub item_data: Box<RawValue>,
+    /// The SHA-256 of the item as it was chosen.
+    pub input_hash: String,
+    /// The SHA-256 of the workflow as it was run.
+    pub workflow_hash: String,
+    /// The name of the item's work towards the outside: the same for every attempt.
+    pub idempotency_key: String,
+    /// What decided over it: the SHA-256 of the rules in force.
+    pub policy_snapshot: String,
+    /// When the first attempt began.
+    pub first_attempt: Timestamp,
+    /// When the last attempt ended.
+    pub last_attempt: Timestamp,
+    /// How many attempts failed.
+    pub failure_count: u32,
+    /// Every failed attempt, the oldest first. Only ever appended to.
+    pub failure_history: Vec<FailureDetail>,
+    /// What dead letters of one cause have in common: 16 hexadecimal digits.
+    pub error_signature: String,
+    /// The same for people.
+    pub error_pattern: String,
+    /// Whether it can be replayed without anything being changed first.
+    pub reprocess_eligible: bool,
+    /// Whether a person has to look at it first.
+    pub manual_review_required: bool,
+    /// What the last attempt left behind.
+    pub worktree_artifacts: Option<WorktreeArtifacts>,
+    /// What the attempts may have changed.
+    pub commit_state: CommitState,
+    /// What they changed outside the worktree, as far as that was declared.
+    pub effects: Vec<Value>,
+    /// The moment before which it must not be replayed.
+    pub not_before: Option<Timestamp>,
+    /// Who looks after it.
+    pub owner: Option<String>,
+    /// How it was closed, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closed>,
+    /// The number of the last record that changed it and left nothing of the item under way.
+    pub journal_seq: u64,
+    /// The SHA-256 of the entry without this field.
+    pub record_hash: String,
+}
+
+/// One failed attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureDetail {
+    /// Which attempt it was, from 1.
+    pub attempt_number: u32,
+    /// When it ended.
+    pub timestamp: Timestamp,
+    /// What kind of error it was.
+    pub error_type: ErrorType,
+    /// What went wrong, for people.
+    pub error_message: String,
+    /// What was being done, from the whole to the part.
+    #[serde(default)]
+    pub error_context: Vec<String>,
+    /// The part of the output that shows where a program broke off.
+    #[serde(default)]
+    pub stack_trace: Option<String>,
+    /// Who made the attempt.
+    pub agent_id: String,
+    /// The step that failed: `shell: cargo test`.
+    pub step_failed: String,
+    /// How long the attempt took.
+    pub duration_ms: u64,
+    /// The file with all that it printed.
+    #[serde(default)]
+    pub json_log_location: Option<String>,
+    /// Why it failed, for code.
+    pub reason_code: FailureKind,
+    /// The code of the process that failed.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// What the attempt cost.
+    #[serde(default)]
+    pub cost_usd: f64,
+    /// The agent's own name for its work.
+    #[serde(default)]
+    pub session_id: Option<String>,
+    /// The last lines of output.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output_tail: String,
+}
+
+/// The kinds of error that programs reading dead letters know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ErrorType {
+    /// It took too long, or was silent for too long.
+    Timeout,
+    /// A command or an agent failed.
+    CommandFailed {
+        /// Which.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        command: String,
+        /// The code of its process.
+        #[serde(default)]
+        exit_code: Option<i32>,
+    },
+    /// Something was not allowed.
+    PermissionError,
+    /// What went in or came out was not what it must be.
+    ValidationFailed,
+    /// The worktree could not be used.
+    WorktreeError,
+    /// The commits do not fit those of others.
+    MergeConflict,
+    /// A commit was wanted and none was made.
+    CommitValidationFailed,
+    /// Memory, disk space, money or another bounded thing ran out.
+    ResourceExhausted,
+    /// The network, or something behind it, could not be reached.
+    NetworkError,
+    /// None of these.
+    Unknown,
+}
+
+/// What the last attempt left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorktreeArtifacts {
+    /// The worktree, or the reference that holds what was in it.
+    #[serde(default)]
+    pub worktree_path: Option<String>,
+    /// Its branch.
+    #[serde(default)]
+    pub branch_name: Option<String>,
+    /// The files that were changed and not committed.
+    #[serde(default)]
+    pub uncommitted_changes: Option<String>,
+    /// The file that holds those changes as a patch.
+    #[serde(default)]
+    pub patch_file: Option<String>,
+    /// The last lines of output.
+    #[serde(default)]
+    pub error_logs: Option<String>,
+    /// Whether the worktree was kept.
+    #[serde(default)]
+    pub preserved: bool,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryStatus {
+    /// It waits for somebody to do something about it.
+    Open,
+    /// It is being replayed.
+    Replaying,
+    /// A replay succeeded.
+    Resolved,
+    /// Somebody decided that the item is left out.
+    Dropped,
+}
+
+/// What becomes of an entry next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayStatus {
+    /// It can be replayed.
+    Pending,
+    /// A person has to look at it first.
+    PendingReview,
+    /// It would fail again: something has to be changed first.
+    Quarantined,
+    /// It is being replayed.
+    Replaying,
+    /// It is closed.
+    Closed,
+}
+
+/// What the attempts of an item may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitState {
+    /// Nothing.
+    None,
+    /// Only files and commits in a worktree that is thrown away.
+    Local,
+}
+
+/// How an entry was closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Closed {
+    /// When.
+    pub at: Timestamp,
+    /// Why; left out if a replay succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who did it; left out if a replay succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}

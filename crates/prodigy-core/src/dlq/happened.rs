@@ -1,0 +1,312 @@
+//! How the records of an item change its letter.
+
+use super::{
+    AgentResult, AgentStatus, Closed, EntryStatus, WorktreeArtifacts, convert,
+    letter::{Begun, Death, JobFacts, Letter, MergingAttempt, UnderWay},
+};
+use crate::{
+    Timestamp,
+    event::{AgentCompleted, AgentFailed, Event, LeftBehind, Record, Withdrawal},
+    failure::{Failure, FailureKind},
+};
+
+impl Letter {
+    /// Takes in the next record of the item; others must not be passed.
+    pub fn apply(&mut self, record: &Record, origin: JobFacts<'_>) {
+        let revision = self.revision();
+        match &record.event {
+            Event::AgentStarted { attempt, correlation_id } => {
+                self.start(record, *attempt, correlation_id, origin);
+            }
+            Event::AgentUsage { cost_usd, .. } => {
+                if let Some(under_way) = &mut self.under_way {
+                    under_way.cost_usd += cost_usd;
+                    under_way.seen = record.timestamp;
+                }
+            }
+            Event::AgentFailed(failed) => self.fail(record, failed, origin),
+            Event::AgentCompleted(done) => self.complete(record, done),
+            Event::MergeConflict { paths, .. } => {
+                if let Some(merging) = &mut self.merging {
+                    merging.conflict = Some(paths.clone());
+                }
+            }
+            Event::AgentRetrying { reason, .. } => {
+                self.give_up_merge(record.timestamp, reason, origin);
+            }
+            Event::WorktreeMerged { .. } => {
+                if let Some(merging) = self.merging.take() {
+                    self.succeed(record.timestamp, &merging.begun);
+                }
+            }
+            Event::WorktreePreserved { path, left, .. } => {
+                self.keep(path, left.as_deref());
+            }
+            Event::ItemSkipped { reason, .. } => self.skip(record.timestamp, reason),
+            Event::ItemDeadLettered { attempts, failure } => {
+                self.die(record, *attempts, failure, origin);
+            }
+            Event::ReplayStarted { replay, .. } => {
+                let replays = *replay;
+                self.change(|death| {
+                    (death.replays, death.status) = (replays, EntryStatus::Replaying);
+                    death.closed = None;
+                });
+            }
+            Event::DlqItemRemoved { how, reason, by } => {
+                let closed = Closed {
+                    at: record.timestamp,
+                    reason: Some(reason.clone()),
+                    by: Some(by.clone()),
+                };
+                self.remove(*how, closed);
+            }
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => return,
+        }
+        // What changes nothing can be taken in again.
+        if self.is_at_rest() && self.revision() != revision {
+            self.seq = record.seq;
+        }
+    }
+
+    /// Returns whether nothing of the item is under way.
+    fn is_at_rest(&self) -> bool {
+        self.under_way.is_none() && self.merging.is_none()
+    }
+
+    fn start(&mut self, record: &Record, attempt: u32, correlation: &str, origin: JobFacts<'_>) {
+        if self.give_up_attempt(origin) {
+            // The entry has changed, and this record begins something new.
+            self.seq = record.seq.saturating_sub(1);
+        }
+        self.merging = None;
+        let begun = Begun {
+            attempt,
+            agent_id: agent(record),
+            at: record.timestamp,
+            correlation_id: correlation.to_owned(),
+            workflow_hash: origin.workflow_hash.to_owned(),
+        };
+        self.under_way = Some(UnderWay { begun, seen: record.timestamp, cost_usd: 0.0 });
+    }
+
+    /// Takes in what was known of an attempt since its beginning, once it has ended.
+    fn end(&mut self, begun: &Begun) {
+        self.worktree = self.left.take();
+        self.workflow_hash.clone_from(&begun.workflow_hash);
+        if self.correlation_id.is_empty() {
+            self.correlation_id.clone_from(&begun.correlation_id);
+        }
+        self.first_attempt.get_or_insert(begun.at);
+    }
+
+    fn fail(&mut self, record: &Record, failed: &AgentFailed, origin: JobFacts<'_>) {
+        if let Some(under_way) = self.under_way.take() {
+            self.end(&under_way.begun);
+        }
+        let began = *self.first_attempt.get_or_insert(record.timestamp);
+        let step = failed.step.as_ref();
+        let result = AgentResult {
+            agent_id: agent(record),
+            status: AgentStatus::of(failed.failure.clone()),
+            step: step.cloned(),
+            step_name: failed.name.clone(),
+            ended_at: record.timestamp,
+            duration_ms: failed.duration_ms,
+            cost_usd: failed.cost_usd,
+            // An attempt that did not get to a step printed nothing.
+            json_log_location: step.map(|_| (origin.log)(&self.item_id, failed.attempt)),
+            ..self.result(began)
+        };
+        self.merging = None;
+        self.add(&result, failed.attempt);
+    }
+
+    fn complete(&mut self, record: &Record, done: &AgentCompleted) {
+        let Some(under_way) = self.under_way.take() else { return };
+        let begun = Begun { attempt: done.attempt, ..under_way.begun };
+        if !done.has_commits() {
+            self.succeed(record.timestamp, &begun);
+            return;
+        }
+        self.merging = Some(MergingAttempt {
+            begun,
+            duration_ms: done.duration_ms,
+            cost_usd: done.cost_usd,
+            conflict: None,
+        });
+    }
+
+    fn succeed(&mut self, at: Timestamp, begun: &Begun) {
+        self.end(begun);
+        let attempt = begun.attempt;
+        if self.death.is_none() {
+            self.is_over = true;
+        }
+        if self.status() == Some(EntryStatus::Replaying) {
+            self.change(|death| {
+                (death.status, death.attempts) = (EntryStatus::Resolved, attempt);
+                death.last_attempt = at;
+                death.closed = Some(Closed { at, reason: None, by: None });
+            });
+        }
+    }
+
+    fn skip(&mut self, at: Timestamp, reason: &str) {
+        if let Some(under_way) = self.under_way.take() {
+            self.end(&under_way.begun);
+        }
+        self.merging = None;
+        if self.death.is_none() {
+            self.is_over = true;
+        }
+        if self.status() == Some(EntryStatus::Replaying) {
+            let closed = Closed { at, reason: Some(reason.to_owned()), by: None };
+            self.change(|death| {
+                (death.status, death.closed) = (EntryStatus::Dropped, Some(closed));
+            });
+        }
+    }
+
+    /// Takes in that the commits of an attempt are not used: it is tried again, or given up.
+    fn give_up_merge(&mut self, at: Timestamp, reason: &str, origin: JobFacts<'_>) {
+        let Some(merging) = self.merging.take() else { return };
+        self.end(&merging.begun);
+        let kind = match &merging.conflict {
+            Some(_) => FailureKind::MergeConflict,
+            None => FailureKind::Interrupted,
+        };
+        let result = AgentResult {
+            agent_id: merging.begun.agent_id,
+            status: AgentStatus::of(Failure::new(kind, reason)),
+            step_name: Some("merge".to_owned()),
+            ended_at: at,
+            duration_ms: merging.duration_ms,
+            cost_usd: merging.cost_usd,
+            json_log_location: Some((origin.log)(&self.item_id, merging.begun.attempt)),
+            ..self.result(merging.begun.at)
+        };
+        self.add(&result, merging.begun.attempt);
+        let conflicts = merging.conflict.into_iter().flatten();
+        if let Some(detail) = self.history.last_mut() {
+            detail.error_context.extend(conflicts.map(|path| format!("conflict in `{path}`")));
+        }
+    }
+
+    /// Takes in that nothing more will come of an attempt; returns whether there was one.
+    fn give_up_attempt(&mut self, origin: JobFacts<'_>) -> bool {
+        let Some(UnderWay { begun, seen, cost_usd }) = self.under_way.take() else {
+            return false;
+        };
+        self.end(&begun);
+        let message = "prodigy died or was stopped while it was under way";
+        let took = seen.duration_since(begun.at);
+        let result = AgentResult {
+            agent_id: begun.agent_id,
+            status: AgentStatus::of(Failure::new(FailureKind::Interrupted, message)),
+            ended_at: seen,
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or_default(),
+            cost_usd,
+            json_log_location: Some((origin.log)(&self.item_id, begun.attempt)),
+            ..self.result(begun.at)
+        };
+        self.add(&result, begun.attempt);
+        true
+    }
+
+    fn die(&mut self, record: &Record, attempts: u32, failure: &Failure, origin: JobFacts<'_>) {
+        self.give_up_attempt(origin);
+        self.give_up_merge(record.timestamp, &failure.message, origin);
+        if self.history.is_empty() {
+            let status = AgentStatus::of(failure.clone());
+            let result = AgentResult { status, ..self.result(record.timestamp) };
+            self.add(&result, attempts);
+        }
+        let before = self.death.take();
+        let last_attempt = self.history.last().map_or(record.timestamp, |last| last.timestamp);
+        self.death = Some(Death {
+            revision: before.as_ref().map_or(1, |before| before.revision + 1),
+            // What else there is to a failure is in the history.
+            failure: Failure::new(failure.kind, failure.message.clone()),
+            attempts,
+            replays: before.map_or(0, |before| before.replays),
+            last_attempt,
+            status: EntryStatus::Open,
+            closed: None,
+            is_cleared: false,
+        });
+    }
+
+    fn keep(&mut self, path: &str, left: Option<&LeftBehind>) {
+        let left = left.cloned().unwrap_or_default();
+        let printed = self.history.last().map(|last| last.output_tail.clone());
+        // Without a path nothing new was kept, which takes nothing away.
+        let before = if self.is_at_rest() { self.worktree.take() } else { self.left.take() };
+        let before = before.and_then(|before| before.worktree_path);
+        let path = if path.is_empty() { before.unwrap_or_default() } else { path.to_owned() };
+        let artifacts = WorktreeArtifacts {
+            worktree_path: Some(path.clone()).filter(|path| !path.is_empty()),
+            branch_name: left.branch,
+            uncommitted_changes: left.uncommitted,
+            patch_file: left.patch,
+            error_logs: printed.filter(|printed| !printed.is_empty()),
+            // A reference holds what was in a worktree that is gone.
+            preserved: !path.is_empty() && !path.starts_with("refs/"),
+        };
+        if self.is_at_rest() {
+            self.worktree = Some(artifacts);
+            self.change(|_| {});
+        } else {
+            self.left = Some(artifacts);
+        }
+    }
+
+    fn remove(&mut self, how: Withdrawal, closed: Closed) {
+        self.change(|death| {
+            death.is_cleared = how == Withdrawal::Cleared;
+            if death.status == EntryStatus::Open {
+                death.status = EntryStatus::Dropped;
+                death.closed = Some(closed);
+            }
+        });
+    }
+
+    /// Adds a failed attempt to the history.
+    fn add(&mut self, result: &AgentResult, attempt: u32) {
+        self.history.extend(convert::create_failure_detail(result, attempt));
+        self.step.clone_from(&result.step);
+        self.change(|_| {});
+    }
+
+    /// Changes the entry, if there is one.
+    fn change(&mut self, change: impl FnOnce(&mut Death)) {
+        if let Some(death) = &mut self.death {
+            death.revision = death.revision.saturating_add(1);
+            change(death);
+        }
+    }
+}
+
+/// Returns who made an attempt.
+fn agent(record: &Record) -> String {
+    record.agent_id.map(|agent| agent.to_string()).unwrap_or_default()
+}

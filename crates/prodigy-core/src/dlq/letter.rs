@@ -1,0 +1,273 @@
+//! What the records of one item add up to: its entry in the dead letter queue.
+//!
+//! A letter takes in the records of an item in their order. It can be taken up again from a
+//! stored entry and the records after it, and comes to the same as one that saw them all.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{
+    AgentResult, AgentStatus, Closed, DeadLetteredItem, EntryStatus, FailureDetail, ReplayStatus,
+    WorktreeArtifacts, convert,
+};
+use crate::{
+    Timestamp,
+    event::Event,
+    failure::Failure,
+    ids::{ItemId, JobId},
+};
+
+/// What a letter has to know that is not in the records of its item.
+#[derive(Clone, Copy)]
+pub struct JobFacts<'a> {
+    /// The SHA-256 of the workflow that runs.
+    pub workflow_hash: &'a str,
+    /// Returns the file with what an attempt of an item printed.
+    pub log: &'a dyn Fn(&ItemId, u32) -> String,
+}
+
+/// What the records of one item add up to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Letter {
+    pub(super) job_id: JobId,
+    pub(super) item_id: ItemId,
+    pub(super) correlation_id: String,
+    pub(super) workflow_hash: String,
+    /// The last record that changed the entry and left nothing of the item under way.
+    pub(super) seq: u64,
+    pub(super) first_attempt: Option<Timestamp>,
+    pub(super) history: Vec<FailureDetail>,
+    /// The step that the last failed attempt failed at.
+    pub(super) step: Option<String>,
+    pub(super) worktree: Option<WorktreeArtifacts>,
+    /// What was left behind by an attempt that is not at its end.
+    pub(super) left: Option<WorktreeArtifacts>,
+    pub(super) under_way: Option<UnderWay>,
+    pub(super) merging: Option<MergingAttempt>,
+    pub(super) death: Option<Death>,
+    /// Whether the item came to an end without ever being in the queue.
+    pub(super) is_over: bool,
+}
+
+/// What is known of an attempt from its beginning on. The entry says it once the attempt
+/// has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    pub(super) attempt: u32,
+    pub(super) agent_id: String,
+    pub(super) at: Timestamp,
+    pub(super) correlation_id: String,
+    pub(super) workflow_hash: String,
+}
+
+/// An attempt that has not ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct UnderWay {
+    pub(super) begun: Begun,
+    /// When it was last heard of.
+    pub(super) seen: Timestamp,
+    pub(super) cost_usd: f64,
+}
+
+/// An attempt that succeeded and whose commits are not merged yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct MergingAttempt {
+    pub(super) begun: Begun,
+    pub(super) duration_ms: u64,
+    pub(super) cost_usd: f64,
+    /// The paths in conflict, once there was a conflict.
+    pub(super) conflict: Option<Vec<String>>,
+}
+
+/// How the item died last, and what became of its entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Death {
+    pub(super) revision: u32,
+    pub(super) failure: Failure,
+    pub(super) attempts: u32,
+    pub(super) replays: u32,
+    pub(super) last_attempt: Timestamp,
+    pub(super) status: EntryStatus,
+    pub(super) closed: Option<Closed>,
+    /// Whether the entry was deleted.
+    pub(super) is_cleared: bool,
+}
+
+impl Letter {
+    /// Begins with an item of which nothing is known.
+    pub fn new(job_id: JobId, item_id: ItemId) -> Self {
+        Self {
+            job_id,
+            item_id,
+            correlation_id: String::new(),
+            workflow_hash: String::new(),
+            seq: 0,
+            first_attempt: None,
+            history: Vec::new(),
+            step: None,
+            worktree: None,
+            left: None,
+            under_way: None,
+            merging: None,
+            death: None,
+            is_over: false,
+        }
+    }
+
+    /// Goes on from an entry that was stored.
+    pub fn of_entry(entry: DeadLetteredItem) -> Self {
+        let began = entry.commit_state != super::CommitState::None;
+        let death = Death {
+            revision: entry.revision,
+            failure: Failure::new(entry.reason_code, entry.reason),
+            attempts: entry.attempts,
+            replays: entry.replays,
+            last_attempt: entry.last_attempt,
+            status: entry.status,
+            closed: entry.closed,
+            is_cleared: false,
+        };
+        Self {
+            correlation_id: entry.correlation_id,
+            workflow_hash: entry.workflow_hash,
+            seq: entry.journal_seq,
+            first_attempt: Some(entry.first_attempt).filter(|_| began),
+            history: entry.failure_history,
+            step: entry.topic.strip_prefix("map.").map(str::to_owned),
+            worktree: entry.worktree_artifacts,
+            death: Some(death),
+            ..Self::new(entry.job_id, entry.item_id)
+        }
+    }
+
+    /// Returns whether an event about an item can matter to its letter.
+    pub fn concerns(event: &Event) -> bool {
+        match event {
+            Event::AgentStarted { .. }
+            | Event::AgentCompleted(_)
+            | Event::AgentFailed(_)
+            | Event::AgentRetrying { .. }
+            | Event::AgentUsage { .. }
+            | Event::ItemSkipped { .. }
+            | Event::ItemDeadLettered { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
+            | Event::WorktreeMerged { .. }
+            | Event::WorktreePreserved { .. }
+            | Event::MergeConflict { .. } => true,
+            Event::JobStarted(_)
+            | Event::JobResumed { .. }
+            | Event::JobPaused { .. }
+            | Event::JobCompleted { .. }
+            | Event::JobFailed { .. }
+            | Event::PhaseStarted { .. }
+            | Event::PhaseCompleted { .. }
+            | Event::ItemsSelected { .. }
+            | Event::ItemQueued {}
+            | Event::CircuitOpen { .. }
+            | Event::CircuitHalfOpen {}
+            | Event::CircuitClosed {}
+            | Event::StepStarted { .. }
+            | Event::StepCompleted(_)
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::WorktreeCreated { .. }
+            | Event::WorktreeCleaned { .. }
+            | Event::GitTampering { .. }
+            | Event::CheckpointCreated { .. } => false,
+        }
+    }
+
+    /// Returns the entry of the item, with its data; `None` if it has none, or it was deleted.
+    pub fn entry(&self, item_data: &RawValue) -> Option<DeadLetteredItem> {
+        let mut entry = self.unsealed(item_data).filter(|_| !self.is_cleared())?;
+        entry.seal();
+        Some(entry)
+    }
+
+    /// Returns what the entry says without the item's data, even if it was deleted.
+    pub fn outline(&self) -> Option<DeadLetteredItem> {
+        self.unsealed(RawValue::NULL)
+    }
+
+    fn unsealed(&self, item_data: &RawValue) -> Option<DeadLetteredItem> {
+        let death = self.death.as_ref()?;
+        let result = AgentResult {
+            status: AgentStatus::of(death.failure.clone()),
+            step: self.step.clone(),
+            ended_at: death.last_attempt,
+            worktree: self.worktree.clone(),
+            ..self.result(self.first_attempt.unwrap_or(death.last_attempt))
+        };
+        let mut entry = convert::unsealed(&result, item_data, death.attempts)?;
+        entry.revision = death.revision;
+        entry.status = death.status;
+        entry.replays = death.replays;
+        entry.failure_count = u32::try_from(self.history.len()).unwrap_or(u32::MAX);
+        entry.failure_history.clone_from(&self.history);
+        entry.commit_state = convert::commit_state(self.first_attempt.is_some());
+        entry.closed.clone_from(&death.closed);
+        entry.journal_seq = self.seq;
+        match death.status {
+            EntryStatus::Open => {}
+            EntryStatus::Replaying => entry.replay_status = ReplayStatus::Replaying,
+            EntryStatus::Resolved | EntryStatus::Dropped => {
+                entry.replay_status = ReplayStatus::Closed;
+                (entry.reprocess_eligible, entry.manual_review_required) = (false, false);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Returns how often the entry was changed; 0 if there never was one.
+    pub fn revision(&self) -> u32 {
+        self.death.as_ref().map_or(0, |death| death.revision)
+    }
+
+    /// Returns where the entry stands; `None` if there never was one.
+    pub fn status(&self) -> Option<EntryStatus> {
+        self.death.as_ref().map(|death| death.status)
+    }
+
+    /// Returns whether the entry was deleted.
+    pub fn is_cleared(&self) -> bool {
+        self.death.as_ref().is_some_and(|death| death.is_cleared)
+    }
+
+    /// Returns whether the item came to its end without ever being in the queue.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns the item.
+    pub fn item_id(&self) -> &ItemId {
+        &self.item_id
+    }
+
+    /// Returns the last record that changed the entry and left nothing of the item under way.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Returns an attempt of the item of which nothing is known but when it began.
+    pub(super) fn result(&self, started_at: Timestamp) -> AgentResult {
+        AgentResult {
+            job_id: self.job_id.clone(),
+            item_id: self.item_id.clone(),
+            agent_id: String::new(),
+            correlation_id: self.correlation_id.clone(),
+            workflow_hash: self.workflow_hash.clone(),
+            status: AgentStatus::Success,
+            step: None,
+            step_name: None,
+            started_at,
+            ended_at: started_at,
+            duration_ms: 0,
+            cost_usd: 0.0,
+            session_id: None,
+            json_log_location: None,
+            worktree: None,
+            journal_seq: self.seq,
+        }
+    }
+}

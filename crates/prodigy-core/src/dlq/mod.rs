@@ -1,0 +1,25 @@
+//! Dead letters: items that were given up, with everything needed to understand them.
+//!
+//! An entry is a view of the records of one item. It is stored as one JSON file that
+//! stands by itself, so that it can be read, and replayed, long after the job.
+
+mod convert;
+mod entry;
+mod happened;
+mod letter;
+mod older;
+mod seal;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use convert::{
+    AgentResult, AgentStatus, agent_result_to_dlq_item, classify_error, create_error_signature,
+    create_failure_detail, extract_worktree_artifacts, is_reprocessable, requires_manual_review,
+};
+pub use entry::{
+    Closed, CommitState, DeadLetteredItem, EntryStatus, ErrorType, FailureDetail, ReplayStatus,
+    SCHEMA_VERSION, WorktreeArtifacts,
+};
+pub use letter::{JobFacts, Letter};
+pub use older::Unreadable;
