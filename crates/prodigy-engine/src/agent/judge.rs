@@ -1,42 +1,42 @@
 //! What can be told about an agent from how its process ended.
 
-use prodigy_core::failure::{Failure, FailureKind};
+use prodigy_core::{
+    classify::{Facts, classify},
+    failure::Failure,
+    signature::essence,
+};
 
 use crate::process::{Ended, EndedBy, Printed, Status};
 
 /// The most of the output that a failure carries.
 const TAIL_BYTES: usize = 4096;
 
-/// The most of a line that a message repeats.
-const MESSAGE_CHARS: usize = 200;
-
 /// The error number of "argument list too long", which is the same on every Linux.
 const E2BIG: i32 = 7;
 
 /// Returns why the process did not succeed, if it did not.
 pub(super) fn failure(ended: &Ended) -> Option<Failure> {
-    let (kind, message) = match (&ended.ended_by, &ended.status) {
-        (Some(EndedBy::Timeout), _) => {
-            (FailureKind::Timeout, "the agent outlived its time limit".to_owned())
-        }
-        (Some(EndedBy::Idle), _) => {
-            (FailureKind::Stalled, "the agent printed nothing for too long".to_owned())
-        }
-        (Some(EndedBy::Stop), _) => (FailureKind::Cancelled, "the run was stopped".to_owned()),
+    let message = match (&ended.ended_by, &ended.status) {
+        (Some(EndedBy::Timeout), _) => "the agent outlived its time limit".to_owned(),
+        (Some(EndedBy::Idle), _) => "the agent printed nothing for too long".to_owned(),
+        (Some(EndedBy::Stop), _) => "the run was stopped".to_owned(),
         (None, Status::Exited(0)) => return None,
         (None, Status::Exited(code)) => {
-            let message = format!("the agent exited with code {code}{}", last_words(ended));
-            (FailureKind::AgentError, message)
+            format!("the agent exited with code {code}{}", last_words(ended))
         }
-        (None, Status::Signaled(signal)) => {
-            (FailureKind::AgentCrashed, format!("the agent was ended by signal {signal}"))
-        }
+        (None, Status::Signaled(signal)) => format!("the agent was ended by signal {signal}"),
         (None, Status::NotStarted { errno: Some(E2BIG), .. }) => {
-            let message = "the prompt is too long for an argument; use `prompt: stdin`".to_owned();
-            (FailureKind::SpawnFailed, message)
+            "the prompt is too long for an argument; use `prompt: stdin`".to_owned()
         }
-        (None, Status::NotStarted { message, .. }) => (FailureKind::SpawnFailed, message.clone()),
+        (None, Status::NotStarted { message, .. }) => message.clone(),
     };
+    let printed = tail(ended);
+    let kind = classify(Facts {
+        end: ended.end(),
+        oom_killed: ended.oom_killed,
+        is_agent: true,
+        printed: &printed,
+    });
     Some(with_output(Failure::new(kind, message), ended))
 }
 
@@ -79,11 +79,7 @@ fn tail(ended: &Ended) -> String {
 }
 
 fn last_words(ended: &Ended) -> String {
-    let tail = tail(ended);
-    match tail.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
-        Some(line) => format!(": {}", line.chars().take(MESSAGE_CHARS).collect::<String>()),
-        None => String::new(),
-    }
+    essence(&tail(ended)).map(|line| format!(": {line}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -106,6 +102,7 @@ pub(super) mod tests {
             duration: Duration::from_millis(5),
             leftovers: 0,
             survivors: 0,
+            oom_killed: false,
         }
     }
 
@@ -133,7 +130,7 @@ pub(super) mod tests {
         agent_error: the agent exited with code 3 (Some(3))
         agent_crashed: the agent was ended by signal 9 (Some(137))
         spawn_failed: no `x` (None)
-        spawn_failed: the prompt is too long for an argument; use `prompt: stdin` (None)
+        payload_too_large: the prompt is too long for an argument; use `prompt: stdin` (None)
         timeout: the agent outlived its time limit (Some(143))
         stalled: the agent printed nothing for too long (Some(0))
         cancelled: the run was stopped (Some(143))

@@ -9,12 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_core::ids::AgentId;
-
-use super::{
-    Error, Slot, command::Place, index::Paths, lock::RepoLock, refs, shelter::read_plain,
-    tree::remove,
-};
+use super::{Error, Slot, index::Paths, refs, shelter::read_plain, tree::remove};
 
 /// What stays in a worktree's directory in the repository; the rest is of the last item.
 const STAYS: &[&str] = &[
@@ -107,46 +102,18 @@ impl Slot {
         if repo.frozen()?.has_ref_files {
             let file = repo.common_dir().join(&name);
             if file.symlink_metadata().is_ok() {
-                self.leave_branch(branch)?;
+                repo.leave_branch(branch, self.tree.path())?;
             }
             refs::write_branch(repo.common_dir(), branch, commit)?;
             return refs::replace(&place.git_dir.join("HEAD"), format!("ref: {name}\n").as_bytes());
         }
         if repo.branch(branch)?.is_some() {
-            self.leave_branch(branch)?;
+            repo.leave_branch(branch, self.tree.path())?;
         }
         let update = ["update-ref", "--no-deref", "-m", "prodigy: lease", &name, commit];
         self.tree.call(&update).run()?;
         self.tree.call(&["symbolic-ref", "-m", "prodigy: lease", "HEAD", &name]).run()?;
         Ok(())
-    }
-
-    /// Takes other worktrees off a branch, so that their files are still those of their commit.
-    fn leave_branch(&self, branch: &str) -> Result<(), Error> {
-        let repo = &self.tree.repo;
-        let _lock = RepoLock::take(repo.common_dir())?;
-        for worktree in repo.worktrees()?.into_iter().skip(1) {
-            let is_other = worktree.path != self.tree.path();
-            if !is_other || worktree.branch.as_deref() != Some(branch) {
-                continue;
-            }
-            // Another slot may be at work on its next item by now, and leaves the branch by
-            // itself when it is leased: its HEAD is never ours to move.
-            if self.is_sibling(&worktree.path) {
-                continue;
-            }
-            let Some(git_dir) = repo.admin_dir(&worktree.path)? else { continue };
-            let place = Place { git_dir, ..self.tree.place.clone() };
-            let head = ["update-ref", "--no-deref", "HEAD", &worktree.head];
-            repo.git.at(&place, &head).run()?;
-        }
-        Ok(())
-    }
-
-    /// Returns whether a worktree is another slot of the same job.
-    fn is_sibling(&self, path: &Path) -> bool {
-        let number = |path: &Path| path.file_name()?.to_str()?.parse::<AgentId>().ok();
-        path.parent() == self.tree.path().parent() && number(path).is_some()
     }
 
     /// Brings files and index to a commit.

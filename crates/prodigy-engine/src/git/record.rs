@@ -6,12 +6,12 @@ use super::{Error, Slot, nested, repo::as_prodigy, tree::remove};
 
 impl Slot {
     /// Records HEAD, the index and all files that are not ignored under the name `reference`,
-    /// and returns the commit that holds them.
+    /// and returns the name: if there is such a reference already, `attempt` is added to it.
     ///
     /// Its parent is HEAD, its directories `index` and `files` are the rest. Files that may
     /// not be read are left out, and an index in the middle of a merge is recorded as if
     /// nothing were staged.
-    pub fn record(&self, reference: &str) -> Result<String, Error> {
+    pub fn record(&self, reference: &str, attempt: u32) -> Result<String, Error> {
         let head = self.head()?;
         self.shelter.renew()?;
         let index = match self.copy_of_index() {
@@ -34,13 +34,11 @@ impl Slot {
         let tree = self.shelter.call(&["mktree"]).stdin(entries).durable().text()?;
         let commit = ["commit-tree", "-p", &head, "-m", "prodigy record", &tree];
         let commit = as_prodigy(self.shelter.call(&commit)).durable().text()?;
-        let update = ["update-ref", "--no-deref", reference, &commit];
-        self.tree.repo.call(&update).durable().run()?;
-        Ok(commit)
+        self.tree.repo.name_record(reference, attempt, &commit)
     }
 
     /// Returns a copy of the worktree's index that git can read.
-    fn copy_of_index(&self) -> Result<std::path::PathBuf, Error> {
+    pub(super) fn copy_of_index(&self) -> Result<std::path::PathBuf, Error> {
         let copy = self.shelter.path("scratch");
         remove(&copy)?;
         let real: &Path = &self.tree.place.git_dir.join("index");

@@ -277,6 +277,13 @@ fn write_quoted(config: &mut Vec<u8>, text: &[u8]) {
     config.push(b'"');
 }
 
+/// Returns a path as git wants it in a list of paths, where a colon would end it.
+pub(super) fn quoted(path: &Path) -> std::ffi::OsString {
+    let mut text = Vec::new();
+    write_quoted(&mut text, path.as_os_str().as_encoded_bytes());
+    std::os::unix::ffi::OsStringExt::from_vec(text)
+}
+
 /// Returns what is in a file that need not exist; what is no plain file counts as empty.
 pub(super) fn read_plain(path: &Path) -> Result<Vec<u8>, Error> {
     let is_plain = path.symlink_metadata().is_ok_and(|found| found.is_file());

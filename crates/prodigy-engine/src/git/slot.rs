@@ -5,15 +5,13 @@
 
 use std::{
     fs,
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
 use super::{
     Error, Fingerprint, JobTree, Repo,
-    command::{Place, shown, split_fields},
+    command::{shown, split_fields},
     lock::RepoLock,
-    refs,
     shelter::{BASE, ITEM, Shelter},
     tree::remove,
     worktree::{make_parent, move_aside},
@@ -47,10 +45,32 @@ pub struct Leftover {
     pub head: String,
     /// Whether nothing was written, neither commits nor files.
     pub is_untouched: bool,
-    /// The paths that differ from `head`, ignored and kept ones left out.
-    pub uncommitted: Vec<String>,
+    /// The files that differ from `head`, ignored and kept ones left out.
+    pub uncommitted: Vec<ChangedFile>,
     /// How many commits `head` has that the item did not begin with.
     pub commits: u64,
+}
+
+/// A file that differs from the commit that is checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its path in the worktree, as people see it.
+    pub path: String,
+    /// What is different.
+    pub kind: ChangeKind,
+}
+
+/// How a file differs from the commit that is checked out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The commit has no such file.
+    New,
+    /// Its content, its mode or its type is another.
+    Modified,
+    /// It is gone.
+    Deleted,
+    /// A merge was begun and not finished.
+    Unmerged,
 }
 
 impl Repo {
@@ -71,28 +91,41 @@ impl Repo {
             add.args([path.as_os_str(), commit.as_ref()]).run()?;
             self.registered(&path, branch)?
         };
+        let mut slot = Slot::new(tree, String::new())?;
+        slot.lease(branch, &commit, &[])?;
+        Ok(slot)
+    }
+
+    /// Returns a worktree for items that an earlier process was using, as that left it; `base`
+    /// is the commit that commits are counted from.
+    pub fn find_slot(&self, path: &Path, branch: &str, base: &str) -> Result<Option<Slot>, Error> {
+        let Some(tree) = self.find_job_worktree(path, branch)? else { return Ok(None) };
+        tree.check()?;
+        tree.remove_locks()?;
+        Slot::new(tree, base.to_owned()).map(Some)
+    }
+}
+
+impl Slot {
+    fn new(tree: JobTree, base: String) -> Result<Self, Error> {
         let shelter = Shelter::of(&tree)?;
         let mut links = Vec::new();
         for link in ["gitdir", "commondir"].map(|name| tree.place.git_dir.join(name)) {
             let text = fs::read(&link).map_err(Error::file("read", &link))?;
             links.push((link, text));
         }
-        let mut slot = Slot {
+        Ok(Self {
             tree,
             shelter,
-            base: String::new(),
+            base,
             kept: Vec::new(),
             leased: None,
             is_settled: false,
             is_untouched: false,
             links,
-        };
-        slot.lease(branch, &commit, &[])?;
-        Ok(slot)
+        })
     }
-}
 
-impl Slot {
     /// Returns the worktree, on the branch of the item that has it.
     pub fn tree(&self) -> &JobTree {
         &self.tree
@@ -123,32 +156,6 @@ impl Slot {
         let (uncommitted, commits) = self.read_status(&status)?;
         self.is_untouched = is_same && uncommitted.is_empty();
         Ok(Leftover { head, is_untouched: self.is_untouched, uncommitted, commits })
-    }
-
-    /// Renames the worktree, for a person to look at; the slot is used up.
-    ///
-    /// It stays one of the repository's worktrees and can be removed like that of a job.
-    /// It stays on its branch, unless `leave_at` says at which commit it leaves it: a
-    /// branch that is merged or used again is not there for it any more.
-    #[expect(clippy::disallowed_methods, reason = "a directory is renamed, nothing is stored")]
-    pub fn keep_as(self, path: &Path, leave_at: Option<&str>) -> Result<(), Error> {
-        self.tree.check()?;
-        self.tree.repair_link()?;
-        if let Some(commit) = leave_at {
-            self.tree.call(&["update-ref", "--no-deref", "HEAD", commit]).run()?;
-        }
-        let path = make_parent(path)?;
-        let _lock = RepoLock::take(self.tree.repo.common_dir())?;
-        if path.symlink_metadata().is_ok() {
-            return Err(Error::PathTaken { path });
-        }
-        fs::rename(self.tree.path(), &path).map_err(Error::file("rename", self.tree.path()))?;
-        let mut link = path.join(".git").as_os_str().as_bytes().to_owned();
-        link.push(b'\n');
-        refs::replace(&self.tree.place.git_dir.join("gitdir"), &link)?;
-        // A link that is relative leads elsewhere from there.
-        let place = Place { work_tree: path, ..self.tree.place.clone() };
-        JobTree::new(self.tree.repo.clone(), place, &self.tree.branch).repair_link()
     }
 
     /// Takes the worktree off git's list and its name, and returns what is left to delete.
@@ -189,27 +196,30 @@ impl Slot {
         Ok(self.shelter.call(&args).args(rest).index(index).reading().run()?.stdout)
     }
 
-    fn read_status(&self, status: &[u8]) -> Result<(Vec<String>, u64), Error> {
+    fn read_status(&self, status: &[u8]) -> Result<(Vec<ChangedFile>, u64), Error> {
         let unexpected = || Error::Unexpected { command: "status".to_owned() };
         let (mut uncommitted, mut commits) = (Vec::new(), None);
         for field in split_fields(status) {
             let text = shown(&field);
             // Kind, then as many fields as come before the path.
-            let before = match text.as_bytes().first() {
-                Some(b'#') => {
+            let (before, kind) = match text.as_bytes() {
+                [b'#', ..] => {
                     let ahead = text.strip_prefix("# branch.ab +");
                     let ahead = ahead.and_then(|rest| rest.split(' ').next());
                     commits = commits.or(ahead.and_then(|count| count.parse().ok()));
                     continue;
                 }
-                Some(b'?') => 1,
-                Some(b'1') => 8,
-                Some(b'u') => 10,
-                Some(_) | None => return Err(unexpected()),
+                [b'?', ..] => (1, ChangeKind::New),
+                // What the index says of the file, then what the worktree does.
+                [b'1', b' ', _, b'D', ..] | [b'1', b' ', b'D', _, ..] => (8, ChangeKind::Deleted),
+                [b'1', b' ', b'A', _, ..] => (8, ChangeKind::New),
+                [b'1', ..] => (8, ChangeKind::Modified),
+                [b'u', ..] => (10, ChangeKind::Unmerged),
+                _ => return Err(unexpected()),
             };
             let path = text.splitn(before + 1, ' ').nth(before).ok_or_else(unexpected)?;
             if !self.kept.iter().any(|kept| Path::new(path).starts_with(kept)) {
-                uncommitted.push(path.to_owned());
+                uncommitted.push(ChangedFile { path: path.to_owned(), kind });
             }
         }
         Ok((uncommitted, commits.ok_or_else(unexpected)?))

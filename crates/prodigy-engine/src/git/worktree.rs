@@ -21,8 +21,11 @@ use super::{
 impl Repo {
     /// Makes a worktree on a new branch that starts at `commit`.
     ///
-    /// What an earlier call that was cut off left behind is used or replaced. A
-    /// branch that has gone on, or a directory that is something else, is refused.
+    /// What an earlier call that was cut off left behind is used or replaced. What is left of
+    /// an earlier worktree of the job is moved out of the way: a directory with files that
+    /// are not committed to another name, commits that only the branch holds to a reference.
+    /// A branch that has gone on in a worktree that is still there, or a directory that is
+    /// something else, is refused.
     pub fn create_job_worktree(
         &self,
         path: &Path,
@@ -32,16 +35,14 @@ impl Repo {
         let commit = self.commit(commit)?;
         let path = make_parent(path)?;
         let _lock = RepoLock::take(self.common_dir())?;
-        let existing = self.branch(branch)?;
-        if let Some(existing) = existing.as_ref().filter(|existing| **existing != commit) {
-            return Err(Error::BranchExists {
-                branch: branch.to_owned(),
-                commit: existing.clone(),
-            });
-        }
+        self.keep_old_worktree(&path, branch, &commit)?;
         self.clear_leftover(&path)?;
+        let existing = self.branch(branch)?;
+        if let Some(old) = existing.as_ref().filter(|existing| **existing != commit) {
+            self.retire_branch(branch, old)?;
+        }
         let add = self.call(&["worktree", "add", "--quiet"]).durable();
-        let add = match existing {
+        let add = match existing.filter(|existing| *existing == commit) {
             Some(_) => add.args([path.as_os_str(), branch.as_ref()]),
             None => {
                 add.args(["--no-track", "-b", branch]).args([path.as_os_str(), commit.as_ref()])

@@ -25,7 +25,9 @@ use tokio::{
 };
 
 use super::{
-    Ended, EndedBy, Error, JOB_MARKER, Launch, MARKER, Printed, Status, Stop, ready,
+    Ended, EndedBy, Error, JOB_MARKER, Launch, MARKER, Printed, Status, Stop,
+    oom::OomKills,
+    ready,
     stop::Urgency,
     strays::end_orphans,
     wire::{self, Inbox, Reply},
@@ -46,6 +48,9 @@ const CHUNK: usize = 4 << 10;
 /// The most grace that is given to the processes of a supervisor that is gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 
+/// The exit code of a program that was killed, as a shell reports it.
+const KILLED: i32 = 137;
+
 /// A process that runs launches for us, one at a time.
 ///
 /// Dropping it ends what it runs and then itself, in the background; [`Supervisor::close`]
@@ -58,6 +63,8 @@ pub struct Supervisor {
     outbox: Vec<u8>,
     /// Whether a launch was begun and its end not seen.
     busy: bool,
+    /// Looked at when the supervisor starts and then only when something was killed.
+    oom_kills: OomKills,
 }
 
 /// The process and the socket whose closing ends it.
@@ -103,6 +110,7 @@ impl Supervisor {
             inbox: Inbox::default(),
             outbox: Vec::new(),
             busy: false,
+            oom_kills: OomKills::now(),
         };
         let ready = timeout(COMING_UP, supervisor.reply()).await;
         match ready.unwrap_or_else(|elapsed| Err(elapsed.into())) {
@@ -134,8 +142,12 @@ impl Supervisor {
             return Err(self.lost(launch.grace).await);
         };
         match reply {
-            Reply::Ended(ended) => {
+            Reply::Ended(mut ended) => {
                 self.busy = false;
+                // A shell reports the end of its last program as an exit code of its own.
+                if ended.ended_by.is_none() && ended.status.code() == KILLED {
+                    ended.oom_killed = self.oom_kills.have_grown();
+                }
                 Ok(*ended)
             }
             Reply::LogFailed { message } => {
@@ -336,5 +348,6 @@ fn stopped_before() -> Ended {
         duration: Duration::ZERO,
         leftovers: 0,
         survivors: 0,
+        oom_killed: false,
     }
 }

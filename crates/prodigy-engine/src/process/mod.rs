@@ -10,6 +10,7 @@ mod client;
 mod duplex;
 mod error;
 mod log;
+mod oom;
 mod outlet;
 mod quick;
 mod ready;
@@ -29,8 +30,9 @@ pub use stop::Stop;
 pub use strays::end_marked;
 pub use supervise::{SuperviseError, supervise};
 
-use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
+use std::{ffi::OsString, fmt, io, path::PathBuf, time::Duration};
 
+use prodigy_core::classify::ProcessEnd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +86,8 @@ pub struct Ended {
     /// How many processes could not be ended, not even by killing them: they hang in the
     /// kernel or belong to another user. Their directory must not be used again.
     pub survivors: u32,
+    /// Whether it was killed while the kernel ended processes for want of memory.
+    pub oom_killed: bool,
 }
 
 /// The status a program ended with.
@@ -135,6 +139,22 @@ impl fmt::Debug for Launch {
             .field("argv", &self.argv)
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()
+    }
+}
+
+impl Ended {
+    /// Returns how it ended, for the reason code.
+    pub fn end(&self) -> ProcessEnd {
+        match (self.ended_by, &self.status) {
+            (Some(EndedBy::Timeout), _) => ProcessEnd::TimedOut,
+            (Some(EndedBy::Idle), _) => ProcessEnd::Idle,
+            (Some(EndedBy::Stop), _) => ProcessEnd::Stopped,
+            (None, Status::Exited(code)) => ProcessEnd::Exited(*code),
+            (None, Status::Signaled(signal)) => ProcessEnd::Signaled(*signal),
+            (None, Status::NotStarted { errno, .. }) => ProcessEnd::NotStarted(
+                errno.map(|errno| io::Error::from_raw_os_error(errno).kind()),
+            ),
+        }
     }
 }
 

@@ -356,6 +356,7 @@ impl<'a> Running<'a> {
             duration: self.exited.map_or_else(Instant::now, |(_, at)| at) - self.started,
             leftovers: u32::try_from(self.leftovers.len()).unwrap_or(u32::MAX),
             survivors,
+            oom_killed: false,
         }
     }
 }

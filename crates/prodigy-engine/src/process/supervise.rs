@@ -140,6 +140,7 @@ impl Slot {
                     duration: started.elapsed(),
                     leftovers: 0,
                     survivors: 0,
+                    oom_killed: false,
                 })));
             }
         };

@@ -303,6 +303,8 @@ impl<'a> Body<'a> {
             duration: self.duration()?,
             leftovers: self.u32()?,
             survivors: self.u32()?,
+            // Whoever started the supervisor looks for that.
+            oom_killed: false,
         })
     }
 
@@ -363,6 +365,7 @@ mod tests {
             duration: Duration::from_nanos(1_000_000_005),
             leftovers: 4,
             survivors: 5,
+            oom_killed: false,
         }
     }
 

@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     num::NonZeroU32,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,12 +13,12 @@ use prodigy_core::{
     checkpoint::Checkpoint,
     event::{ChangedWorkflow, Event, JobStarted, Mode, PhaseName, Record},
     ids::{BadName, JobId},
-    job::{End, Job, StepNames},
+    job::{End, Job, Replays, StepNames},
     mask::Mask,
     workflow::{Body, EnvVar, SetupCapture, Step, Workflow, step_label},
 };
 
-use super::{Confirm, Error, Reporter, Run, parts::Parts};
+use super::{Confirm, Error, Replay, Reporter, Run, parts::Parts};
 use crate::{
     agent::Agent,
     clock,
@@ -108,6 +109,8 @@ pub struct Resumption {
     pub lock: JobLock,
     /// The workflow that takes the place of the stored one.
     pub changed: Option<(ChangedWorkflow, Texts)>,
+    /// The dead letters that are tried again.
+    pub replay: Option<Replay>,
 }
 
 /// Makes an id that no other job has: the kind, the time, and four random characters.
@@ -155,16 +158,25 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
 
 /// Takes a job up again: fold the journal, end what the dead run left, go on.
 pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
-    let Resumption { job, lock, changed } = resumption;
+    let Resumption { job, lock, changed, replay } = resumption;
     super::perform::check_disk(&settings)?;
     let mut settings = settings;
-    let (mut journal, opened, mut fold) = open_and_fold(&mut settings, &job)?;
+    let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
     }
-    if matches!(fold.end, Some(End::Completed(_))) {
-        return Err(Error::Completed { job });
+    let (replays, reopened) = match replay {
+        Some(replay) => replay.plan(&settings, &fold)?,
+        None => (Replays::default(), None),
+    };
+    if matches!(fold.end, Some(End::Completed(_))) && reopened.is_none() {
+        let has_dead_letters = fold.map.is_some_and(|map| map.counts.dead_lettered > 0);
+        return Err(Error::Completed { job, has_dead_letters });
+    }
+    if reopened.is_some() {
+        // What the items come to is found out anew; if nothing changes, it is the same again.
+        forget(&settings.layout.results_file(&job))?;
     }
     if let Some((changed, texts)) = &changed {
         let (done, steps) = (fold.done, steps_now(changed, fold.phase));
@@ -181,12 +193,9 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
             settings.reporter.note(&note);
         }
     }
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let workflow = changed.map(|(workflow, _)| workflow);
-    let resumed = vec![Event::JobResumed { version, workflow }];
-    let records = journal.append(resumed, clock::now());
-    let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
     let mut parts = Parts::new(settings, job, lock, journal)?;
+    parts.replays = Arc::new(replays);
+    parts.before = opened.last_seq;
     if let Some(torn) = &opened.torn {
         parts.note(&format!(
             "the last record of the journal was cut off: `{}` line {} was saved to `{}`",
@@ -195,8 +204,30 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
             torn.saved_to.display()
         ));
     }
-    parts.take_in(&mut fold, &records)?;
-    Ok(Run::new(parts, fold))
+    let mut run = Run::new(parts, fold);
+    if reopened.as_ref().is_some_and(|reopened| reopened.base_commit.is_none()) {
+        // Once it is recorded that the items come first, nobody knows of the step any more.
+        run.set_back()?;
+    }
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let workflow = changed.map(|(workflow, _)| workflow);
+    let resumed = vec![Event::JobResumed { version, workflow, reopened }];
+    let records = run.parts.journal.append(resumed, clock::now());
+    let job = &run.parts.id;
+    let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
+    run.parts.take_in(&mut run.job, &records)?;
+    Ok(run)
+}
+
+/// Deletes a file that can be made again.
+fn forget(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            let what = format!("`{}` cannot be removed", path.display());
+            Err(Error::Prepare { what, source })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Returns how many top-level steps the phase that is under way has now.
@@ -291,7 +322,10 @@ pub(super) fn setup_captures(
 pub(super) fn step_names(workflow: &Workflow) -> StepNames {
     let names = |phase| steps(workflow, phase).iter().map(step_label).collect();
     StepNames {
-        steps: names(PhaseName::Steps),
+        steps: match &workflow.body {
+            Body::Sequential { .. } => names(PhaseName::Steps),
+            Body::MapReduce(body) => body.map.steps.iter().map(step_label).collect(),
+        },
         setup: names(PhaseName::Setup),
         reduce: names(PhaseName::Reduce),
     }

@@ -1,7 +1,7 @@
 //! What the agents of a job share.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -10,9 +10,8 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{Event, Fact},
     ids::{AgentId, ItemId, JobId},
-    job::{Input, Stage},
+    mask::Mask,
     vars::Vars,
     workflow::{Isolation, Map, Preserve, Step},
 };
@@ -50,10 +49,24 @@ pub(super) struct Crew {
     pub(super) job_tree: JobTree,
     /// Worktrees that nobody needs any more.
     pub(super) trash: Mutex<Vec<PathBuf>>,
+    /// Keeps secrets out of what is stored.
+    pub(super) mask: Mask,
     kept: AtomicU32,
+    /// The items that failed for good and were not tried again since.
+    dead: Mutex<BTreeSet<ItemId>>,
 }
 
 impl Crew {
+    /// Remembers that an item failed for good.
+    pub(super) fn died(&self, item: &ItemId) {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).insert(item.clone());
+    }
+
+    /// Returns whether an item that is tried again had failed for good, and forgets it.
+    pub(super) fn rises(&self, item: &ItemId) -> bool {
+        self.dead.lock().unwrap_or_else(PoisonError::into_inner).remove(item)
+    }
+
     /// Returns whether another worktree of a failed item is kept as it is.
     pub(super) fn keeps_another(&self) -> bool {
         self.kept.fetch_add(1, Ordering::Relaxed) < KEPT
@@ -134,8 +147,7 @@ impl Run {
         let merges = match map.isolation {
             Isolation::Shared => None,
             Isolation::Worktree => {
-                self.recover_kept(&worktrees)?;
-                self.clear_agents(&worktrees)?;
+                self.recover_worktrees(&worktrees)?;
                 let parts = &self.parts;
                 let (guard, answers) = (parts.guard.clone(), parts.merged.0.clone());
                 let (branch, preserve) = (job_tree.branch(), policy.preserve_worktrees);
@@ -143,6 +155,8 @@ impl Run {
             }
         };
         let total = self.job.map.as_ref().map_or(0, |map| map.total);
+        let items = self.job.map.iter().flat_map(|map| &map.items);
+        let dead = items.filter(|item| item.died.is_some()).map(|item| item.id.clone()).collect();
         let crew = Arc::new(Crew {
             job: self.parts.id.clone(),
             tools: Arc::clone(&workplace.tools),
@@ -158,48 +172,12 @@ impl Run {
             worktrees,
             job_tree,
             trash: Mutex::default(),
+            mask: self.parts.mask.clone(),
             kept: AtomicU32::new(0),
+            dead: Mutex::new(dead),
         });
         self.parts.agents.crew = Some(Arc::clone(&crew));
         Ok(crew)
-    }
-
-    /// Records the worktrees of failed items that an earlier run kept without getting to say so.
-    pub(super) fn recover_kept(&mut self, worktrees: &std::path::Path) -> Result<(), Error> {
-        let (Some(map), Ok(entries)) = (&self.job.map, std::fs::read_dir(worktrees)) else {
-            return Ok(());
-        };
-        let mut found = Vec::new();
-        for entry in entries.flatten() {
-            let id = entry.file_name().to_string_lossy().parse::<ItemId>().ok();
-            let Some((at, item)) = id.and_then(|id| map.find(&id)) else { continue };
-            let failed = matches!(item.stage, Stage::DeadLettered | Stage::Skipped);
-            if failed && !map.kept.contains(&at) {
-                found.push((item.id.clone(), entry.path()));
-            }
-        }
-        for (id, path) in found {
-            self.parts.settings.repo.repair_worktree(&path)?;
-            let event = Event::WorktreePreserved {
-                path: path.to_string_lossy().into_owned(),
-                reason: "the item failed".to_owned(),
-            };
-            let fact = Fact { agent_id: None, item_id: Some(id), event };
-            self.inputs.push_back(Input::Inside(fact));
-        }
-        Ok(())
-    }
-
-    /// Removes what the agents of an earlier run left behind; it is never used again.
-    fn clear_agents(&mut self, worktrees: &std::path::Path) -> Result<(), Error> {
-        let Ok(entries) = std::fs::read_dir(worktrees) else { return Ok(()) };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.parse::<AgentId>().is_ok() {
-                self.parts.settings.repo.remove_job_worktree(&entry.path(), &name, true)?;
-            }
-        }
-        Ok(())
     }
 }
 

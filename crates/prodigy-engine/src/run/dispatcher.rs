@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,7 +10,7 @@ use prodigy_core::{
     checkpoint::Checkpoint,
     event::{Event, Fact, Record},
     ids::JobId,
-    job::{self, Action, Ending, Input, ItemInput, Job, MapRules},
+    job::{self, Action, Ending, Input, ItemInput, Job, MapRules, Replays},
     workflow::ErrorPolicy,
 };
 
@@ -65,6 +66,7 @@ impl Run {
             }
         }
         self.parts.agents.dismiss().await;
+        let result = result.and_then(|ending| self.hear_last().map(|()| ending));
         self.parts.supervisors.close().await;
         self.finish_letters();
         result.map(|ending| (ending, self.job))
@@ -93,10 +95,10 @@ impl Run {
     fn decide(&mut self, input: Input, batch: &mut Batch) -> Result<(), Error> {
         batch.events_only &= matches!(input, Input::Inside(_));
         let is_tick = matches!(input, Input::Tick);
-        let policy = self.parts.policy.clone();
+        let (policy, replays) = (self.parts.policy.clone(), Arc::clone(&self.parts.replays));
         let surroundings = job::Surroundings {
             names: &self.parts.names,
-            rules: self.rules(policy.as_deref()),
+            rules: self.rules(policy.as_deref(), &replays),
             now: clock::now(),
             random: crate::step::random(),
             busy: self.parts.busy,
@@ -118,11 +120,16 @@ impl Run {
     }
 
     /// Returns what holds for the items.
-    fn rules<'a>(&self, policy: Option<&'a ErrorPolicy>) -> Option<MapRules<'a>> {
+    fn rules<'a>(
+        &self,
+        policy: Option<&'a ErrorPolicy>,
+        replays: &'a Replays,
+    ) -> Option<MapRules<'a>> {
         let map = self.parts.map.as_ref()?;
         let settings = &self.parts.settings;
         let max_parallel = settings.max_parallel.unwrap_or(map.max_parallel).get();
-        Some(MapRules { max_parallel, policy: policy?, needs_items: settings.needs_items })
+        let needs_items = settings.needs_items;
+        Some(MapRules { max_parallel, policy: policy?, needs_items, replays })
     }
 
     /// Makes what was decided safe, shows it, and does it; returns how the run ended, if it did.
@@ -134,6 +141,7 @@ impl Run {
         for record in &batch.records {
             self.parts.settings.reporter.record(record, &self.job);
             self.project(record)?;
+            self.tell_unmerged(record)?;
         }
         for action in batch.actions {
             if let Action::Finish(ending) = action {
@@ -257,6 +265,31 @@ impl Run {
         }
         for record in &batch.records {
             self.parts.settings.reporter.record(record, &self.job);
+        }
+        Ok(())
+    }
+
+    /// Writes down what agents kept of failed items while they were let go.
+    fn hear_last(&mut self) -> Result<(), Error> {
+        let mut facts: Vec<Fact> = Vec::new();
+        for input in std::mem::take(&mut self.inputs) {
+            if let Input::Inside(fact) = input {
+                facts.push(fact);
+            }
+        }
+        while let Ok(fact) = self.parts.inside.1.try_recv() {
+            facts.push(fact);
+        }
+        facts.retain(|fact| matches!(fact.event, Event::WorktreePreserved { .. }));
+        facts.retain(|fact| fact.item_id.is_some());
+        let mut batch = Batch::default();
+        self.write(facts, &mut batch)?;
+        if !batch.records.is_empty() {
+            self.durable()?;
+        }
+        for record in &batch.records {
+            self.parts.settings.reporter.record(record, &self.job);
+            self.project(record)?;
         }
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 use std::{fs, io, os::unix::fs::symlink, path::Path};
 
-use prodigy_core::failure::{Failure, FailureKind};
+use prodigy_core::failure::Failure;
 
 use super::crew::Crew;
-use crate::step::{self, Finished, Scope, Task, Workplace};
+use crate::step::{self, Finished, Scope, Task, Workplace, worktree_fault};
 
 /// The file that names ignored files to copy, if the workflow names no other.
 const INCLUDE: &str = ".worktreeinclude";
@@ -119,5 +119,5 @@ fn included(root: &Path, file: Option<&str>) -> Result<Vec<String>, Failure> {
 }
 
 fn failure(message: String) -> Failure {
-    Failure::new(FailureKind::WorktreeError, message)
+    worktree_fault(message)
 }

@@ -1,13 +1,17 @@
 //! Carrying out what a job decided about its items.
 
+use std::sync::Arc;
+
 use prodigy_core::{
-    event::{Event, PauseReason, Record},
+    dlq::Letter,
+    event::{PauseReason, Record},
     job::{Input, ItemAction, Stage},
     workflow::Isolation,
 };
 
-use super::{Error, Run, crew::item_branch, dead_letters::DeadLetters, perform::check_disk};
+use super::{Error, Run, crew::item_branch, perform::check_disk};
 use crate::{
+    dlq::DeadLetters,
     git::JobTree,
     queue::{Assignment, WorkQueue as _},
 };
@@ -19,6 +23,8 @@ impl Run {
             ItemAction::Select => self.select_items(),
             ItemAction::Find { from } => self.find_items(from),
             ItemAction::Start { agent, item, attempt } => {
+                // A dead letter is tried again once.
+                Arc::make_mut(&mut self.parts.replays).places.remove(&item);
                 if let Err(error) = check_disk(&self.parts.settings) {
                     // It was started as far as the journal knows; it goes back with the others
                     // when the run has stopped.
@@ -56,10 +62,10 @@ impl Run {
         if self.parts.agents.crew.is_none() {
             // No agent was needed in this run, but one before it may have been cut off.
             let worktrees = self.parts.settings.layout.worktrees_dir(&self.parts.id);
-            self.recover_kept(&worktrees)?;
+            self.recover_worktrees(&worktrees)?;
         }
         self.parts.agents.dismiss().await;
-        self.finish_letters();
+        self.settle_letters();
         self.check_settings()?;
         let tree = self.tree()?;
         let isolation = self.parts.map.as_ref().map(|map| map.isolation);
@@ -84,28 +90,57 @@ impl Run {
         Ok(())
     }
 
-    /// Waits until the files of all dead letters are written.
+    /// Waits until the files of all dead letters are written that can be.
+    pub(super) fn settle_letters(&mut self) {
+        if let Some(letters) = &self.parts.letters {
+            letters.settle();
+        }
+        self.warn_of_letters();
+    }
+
+    /// Ends the writing of dead letters.
     pub(super) fn finish_letters(&mut self) {
-        for problem in self.parts.letters.take().into_iter().flat_map(DeadLetters::finish) {
-            self.parts.note(&format!("warning: a dead letter was not written: {problem}"));
+        if let Some(letters) = &mut self.parts.letters {
+            letters.finish(self.job.seq);
+        }
+        self.warn_of_letters();
+        self.parts.letters = None;
+    }
+
+    /// Says once that dead letters cannot be written.
+    fn warn_of_letters(&mut self) {
+        if let Some(problem) = self.parts.letters.as_ref().and_then(DeadLetters::problem) {
+            self.parts.note(&format!(
+                "warning: dead letters cannot be written, the job goes on without them: {problem}"
+            ));
         }
     }
 
     /// Has what follows from a record written: the file of a dead letter.
     pub(super) fn project(&mut self, record: &Record) -> Result<(), Error> {
-        let Event::ItemDeadLettered { .. } = &record.event else { return Ok(()) };
-        let place = record.item_id.as_ref().and_then(|id| self.job.map.as_ref()?.find(id));
-        let Some(place) = place.and_then(|(at, _)| usize::try_from(at).ok()) else {
+        let Some(id) = &record.item_id else { return Ok(()) };
+        if !Letter::concerns(&record.event) {
             return Ok(());
-        };
+        }
+        let place = self.job.map.as_ref().and_then(|map| map.find(id));
+        let place = place.and_then(|(at, _)| usize::try_from(at).ok());
         if self.parts.letters.is_none() {
+            let (layout, job) = (self.parts.settings.layout.clone(), self.parts.id.clone());
             let (mask, spool) = (self.parts.mask.clone(), self.spool()?);
-            let layout = self.parts.settings.layout.clone();
-            self.parts.letters = Some(DeadLetters::start(layout, mask, spool)?);
+            let started = self.job.started.as_ref();
+            let hash = started.map(|started| started.workflow_hash.clone()).unwrap_or_default();
+            let before = self.parts.before;
+            let letters = DeadLetters::start(layout, job, hash, before, mask, spool);
+            let letters = letters.map_err(|source| Error::Prepare {
+                what: "no thread can be started for dead letters".to_owned(),
+                source,
+            })?;
+            self.parts.letters = Some(letters);
         }
         if let Some(letters) = &self.parts.letters {
-            letters.write(record.clone(), place);
+            letters.hear(record, place);
         }
+        self.warn_of_letters();
         Ok(())
     }
 }

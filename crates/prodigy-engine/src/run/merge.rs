@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Error, MergeQuestion, Run, parts::Answer};
 use crate::{
     git::{CommitLine, MergeOutcome, MergeRequest, Repo},
-    step::{self, Finished, Scope, Task, Workplace},
+    step::{self, Finished, Scope, Task, Workplace, worktree_fault},
 };
 
 /// What is merged where.
@@ -256,7 +256,7 @@ async fn merge_steps(
 }
 
 fn worktree_error(message: &str) -> Failure {
-    Failure::new(FailureKind::WorktreeError, message)
+    worktree_fault(message)
 }
 
 /// Returns some paths for a message.

@@ -7,7 +7,6 @@
 mod attempt;
 mod begin;
 mod crew;
-mod dead_letters;
 mod dispatcher;
 mod environment;
 mod files;
@@ -17,7 +16,10 @@ mod merge;
 mod merges;
 mod parts;
 mod perform;
+mod put_away;
 mod records;
+mod recover;
+mod replay;
 mod results;
 mod select;
 mod top_level;
@@ -37,6 +39,7 @@ pub use begin::{Beginning, Resumption, Settings, Texts, new_job_id, resume, star
 pub use dispatcher::Run;
 pub use environment::{EnvFileError, base_environment, parse_env_file};
 pub use files::{PatternError, matching_files};
+pub use replay::{Replay, Which};
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {
@@ -102,6 +105,8 @@ pub enum Error {
     Completed {
         /// The job.
         job: JobId,
+        /// Whether some of its items are dead letters.
+        has_dead_letters: bool,
     },
     /// The job belongs to another repository.
     #[error("job `{job}` belongs to `{}`", repository.display())]

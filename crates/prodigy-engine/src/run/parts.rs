@@ -9,16 +9,17 @@ use prodigy_core::{
     Timestamp,
     event::{Fact, PauseReason, PhaseName, Record},
     ids::JobId,
-    job::{Input, Job, StepNames},
+    job::{Input, Job, Replays, StepNames},
     mask::Mask,
     workflow::{Body, ErrorPolicy, Map},
 };
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Error, Settings, begin, crew::Agents, dead_letters::DeadLetters, merges::Merge};
+use super::{Error, Settings, begin, crew::Agents, merges::Merge};
 use crate::{
     clock,
+    dlq::DeadLetters,
     git::{Fingerprint, Guard, JobTree},
     process,
     queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
@@ -68,8 +69,12 @@ pub(super) struct Parts {
     pub(super) agents: Agents,
     pub(super) map: Option<Arc<Map>>,
     pub(super) policy: Option<Arc<ErrorPolicy>>,
+    /// The dead letters that are tried again.
+    pub(super) replays: Arc<Replays>,
     pub(super) spool: Option<Spool>,
     pub(super) letters: Option<DeadLetters>,
+    /// The last record of the runs before; 0 if there were none.
+    pub(super) before: u64,
     /// What `${map.…}` shows, once the items are done.
     pub(super) map_vars: Option<Value>,
     /// When the phase that is under way has to be over.
@@ -133,8 +138,10 @@ impl Parts {
             agents: Agents::default(),
             map,
             policy,
+            replays: Arc::default(),
             spool: None,
             letters: None,
+            before: 0,
             map_vars: None,
             deadline: None,
             commits: 0,

@@ -83,6 +83,14 @@ impl Run {
         Ok(tree)
     }
 
+    /// Takes back what a step did that was cut off or failed, if there is one.
+    pub(super) fn set_back(&mut self) -> Result<(), Error> {
+        let cut_off = self.job.running.as_ref().and(self.job.tree.as_ref());
+        let Some(snapshot) = cut_off.and_then(|_| self.job.last_snapshot()) else { return Ok(()) };
+        self.check_settings()?;
+        self.restore_tree(&snapshot)
+    }
+
     /// Takes back what a step that was cut off did to the worktree.
     fn restore_tree(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
         let tree = self.tree()?;

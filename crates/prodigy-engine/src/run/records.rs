@@ -29,6 +29,7 @@ pub(super) fn stop(reason: PauseReason) -> Input {
         PauseReason::MergeOutstanding => "the result waits to be merged",
         PauseReason::DiskFull => "too little disk space is left",
         PauseReason::Policy => "the error policy stopped it",
+        PauseReason::ItemsOutstanding => "the other items wait",
     };
     Input::Stop { reason, message: message.to_owned() }
 }
@@ -49,7 +50,9 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::ItemsSelected { .. }
         | Event::AgentCompleted(_)
         | Event::ItemSkipped { .. }
-        | Event::ItemDeadLettered { .. } => true,
+        | Event::ItemDeadLettered { .. }
+        | Event::ReplayStarted { .. }
+        | Event::DlqItemRemoved { .. } => true,
         Event::JobResumed { .. }
         | Event::PhaseStarted { .. }
         | Event::ItemQueued {}

@@ -38,7 +38,12 @@ impl Run {
             let (input, note) = match select(&workplace, &map, &vars, spool).await {
                 Ok((selected, note)) => (Input::Item(selected), note),
                 // The run was stopped meanwhile.
-                Err(failure) if failure.kind == FailureKind::Cancelled => (Input::Tick, None),
+                Err(failure)
+                    if failure.kind == FailureKind::Cancelled
+                        && workplace.tools.stop.is_requested() =>
+                {
+                    (Input::Tick, None)
+                }
                 Err(failure) => (Input::Item(ItemInput::Unusable(failure)), None),
             };
             // The loop listens until the answer is in.

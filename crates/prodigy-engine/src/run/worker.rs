@@ -3,21 +3,22 @@
 use std::{path::PathBuf, sync::Arc};
 
 use prodigy_core::{
-    event::{Event, Fact},
+    event::Event,
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
-    workflow::{Isolation, Preserve},
+    workflow::Isolation,
 };
 
 use super::{
     attempt::{self, Attempt},
     crew::{Crew, item_branch},
     furnish,
+    put_away::PutAway,
 };
 use crate::{
     git::{self, JobTree, Leftover, Slot},
     queue::{Claim, Outcome, Settled, WorkQueue as _},
-    step::{Identity, ItemIdentity, Supervisors, Workplace},
+    step::{Identity, ItemIdentity, Supervisors, Workplace, fault, worktree_fault},
 };
 
 /// Takes attempts until there are no more.
@@ -37,13 +38,13 @@ pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
 }
 
 /// Where an agent works, and what it keeps between attempts.
-struct Desk {
-    crew: Arc<Crew>,
-    agent: AgentId,
-    slot: Option<Slot>,
+pub(super) struct Desk {
+    pub(super) crew: Arc<Crew>,
+    pub(super) agent: AgentId,
+    pub(super) slot: Option<Slot>,
     supervisors: Supervisors,
     /// The branch of the last attempt, if nothing of it is needed.
-    old: Option<String>,
+    pub(super) old: Option<String>,
     /// What stays in the worktree from item to item.
     kept: Vec<String>,
 }
@@ -57,23 +58,12 @@ struct Over {
     is_clean: bool,
 }
 
-/// An attempt whose worktree is put away.
-struct PutAway {
-    id: ItemId,
-    attempt: u32,
-    left: Option<Leftover>,
-    /// Whether the item has failed for good.
-    failed: bool,
-    /// Whether the worktree can be used again.
-    clean: bool,
-}
-
 impl Desk {
     /// Makes an attempt and does what becomes of it.
     async fn see_through(&mut self, claim: Claim) {
         let assignment = claim.assignment.clone();
         let over = self.attempt(&claim).await;
-        let (id, left, mut is_clean) = (over.id, over.left, over.is_clean);
+        let (id, mut left, mut is_clean) = (over.id, over.left, over.is_clean);
         let mut is_done = matches!(&over.outcome, Outcome::Completed(done) if !done.has_commits());
         let step = match &over.outcome {
             Outcome::Failed { step, .. } => step.clone(),
@@ -85,8 +75,11 @@ impl Desk {
             let failed = attempt::FailedStep { step: step.as_deref(), failure: &failure };
             let handler = self.handle(&identity, assignment.item, &name, failed).await;
             is_clean &= handler.as_ref().is_none_or(is_orderly);
+            // It worked in the same worktree. If that cannot be looked at any more, nothing is
+            // known of what is in it.
+            left = self.examine().await.ok().flatten();
             let outcome = match handler {
-                Some(broken) if broken.kind == FailureKind::Cancelled => Outcome::Released,
+                Some(broken) if self.is_stopped(&broken) => Outcome::Released,
                 handler => Outcome::Handled { failure, handler },
             };
             settled = self.crew.queue.finish(claim, outcome).await;
@@ -102,6 +95,9 @@ impl Desk {
                 false
             }
         };
+        if failed {
+            self.crew.died(&id);
+        }
         if is_done {
             // Nothing of the branch is needed once the worktree is on another one. An item
             // that is tried again may be under way elsewhere by then: its branch is not ours.
@@ -109,6 +105,11 @@ impl Desk {
         }
         let ended = PutAway { id, attempt: assignment.attempt, left, failed, clean: is_clean };
         self.put_away(ended).await;
+    }
+
+    /// Returns whether a handler was not let finish.
+    fn is_stopped(&self, broken: &Failure) -> bool {
+        broken.kind == FailureKind::Cancelled && self.crew.tools.stop.is_requested()
     }
 
     fn identity(&self, id: &ItemId, attempt: u32) -> Identity {
@@ -196,6 +197,7 @@ impl Desk {
         let branch = item_branch(&self.crew.job, &id);
         let tip = self.crew.merges.as_ref().map(super::merges::MergeQueue::tip);
         let tip = tip.unwrap_or_default();
+        self.free_branch(&identity, &branch).await?;
         if let Some(slot) = self.slot.take() {
             self.slot = Some(self.lease(slot, branch.clone(), tip).await?);
         } else {
@@ -263,7 +265,7 @@ impl Desk {
     }
 
     /// Looks at what an attempt left behind.
-    async fn examine(&mut self) -> Result<Option<Leftover>, Failure> {
+    pub(super) async fn examine(&mut self) -> Result<Option<Leftover>, Failure> {
         let Some(mut slot) = self.slot.take() else { return Ok(None) };
         let (slot, left) = blocking(move || {
             let left = slot.examine()?;
@@ -274,66 +276,8 @@ impl Desk {
         Ok(Some(left))
     }
 
-    /// Keeps what is worth keeping, and makes the worktree ready for the next item.
-    async fn put_away(&mut self, ended: PutAway) {
-        let Some(slot) = self.slot.take() else { return };
-        let is_untouched = ended.left.as_ref().is_some_and(|left| left.is_untouched);
-        let keep = match self.crew.preserve {
-            Preserve::Always => true,
-            Preserve::Failed => ended.failed && !is_untouched,
-            Preserve::Never => false,
-        };
-        if keep {
-            self.keep(slot, ended).await;
-            return;
-        }
-        self.slot = Some(slot);
-        if !ended.clean {
-            self.discard().await;
-        }
-    }
-
-    /// Keeps an item's worktree, or a reference to all that was in it.
-    async fn keep(&mut self, slot: Slot, ended: PutAway) {
-        let PutAway { id, attempt, left, failed, clean } = ended;
-        let crew = Arc::clone(&self.crew);
-        let (tools, agent_id, item_id) = (&crew.tools, Some(self.agent), Some(id.clone()));
-        let tell = |path: String, reason: &str| {
-            let event = Event::WorktreePreserved { path, reason: reason.to_owned() };
-            tools.tell(Fact { agent_id, item_id: item_id.clone(), event });
-        };
-        if !clean || crew.keeps_another() {
-            let mut path = crew.worktrees.join(id.as_str());
-            if path.symlink_metadata().is_ok() {
-                path.set_file_name(format!("{id}.{attempt}"));
-            }
-            let target = path.clone();
-            // The worktree of an item that failed for good stays on its branch.
-            let leave_at = left.filter(|_| !failed).map(|left| left.head);
-            if failed {
-                self.old = None;
-            }
-            let reason =
-                if failed { "the item failed" } else { "`preserve_worktrees` is `always`" };
-            match blocking(move || slot.keep_as(&target, leave_at.as_deref())).await {
-                Ok(()) => tell(path.to_string_lossy().into_owned(), reason),
-                Err(failure) => tell(String::new(), &failure.message),
-            }
-            return;
-        }
-        let reference = format!("refs/prodigy/{}/failed/{id}", crew.job);
-        let name = reference.clone();
-        match blocking(move || slot.record(&name).map(|_| slot)).await {
-            Ok(slot) => {
-                self.slot = Some(slot);
-                tell(reference, "the item failed; `git show` has what it left");
-            }
-            Err(failure) => tell(String::new(), &failure.message),
-        }
-    }
-
     /// Throws the worktree away: nobody knows what is in it.
-    async fn discard(&mut self) {
+    pub(super) async fn discard(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         if let Ok(Some(trash)) = blocking(move || slot.discard()).await {
             self.crew.throw_away(trash);
@@ -376,7 +320,7 @@ pub(super) fn is_orderly(failure: &Failure) -> bool {
 }
 
 fn broken(why: String) -> Failure {
-    Failure::new(FailureKind::WorktreeError, why)
+    worktree_fault(why)
 }
 
 /// Does something with git where it keeps nobody waiting.
@@ -384,7 +328,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, git::Error> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| broken(error.to_string())),
-        Err(error) => Err(broken(error.to_string())),
+        Ok(done) => done.map_err(|error| fault(&error)),
+        Err(error) => Err(fault(&error)),
     }
 }

@@ -20,7 +20,9 @@ use prodigy_core::{
 use rustix::fs::OFlags;
 
 use super::{
-    Scope, Workplace, foreach,
+    Scope, Workplace,
+    fault::file_failure,
+    foreach,
     output::{Failed, Limits, Output, judge},
     workplace::inside,
 };
@@ -174,6 +176,8 @@ fn prepare(
         }
         None => workplace.tree.path().to_owned(),
     };
+    // A result belongs to one try only. One that cannot be removed is not a file, and not read.
+    fs::remove_file(workplace.result_file(which.path)).ok();
     let env: &[EnvVar] = &step.env;
     let timeout = match (step.timeout, which.within) {
         (Some(own), Some(rest)) => Some(own.min(rest)),
@@ -222,14 +226,14 @@ fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
     let path = workplace.result_file(step);
     // The step may have made anything of it, even a pipe.
     let Ok(Some(text)) = store::read_bounded(&path, RESULT_LIMIT) else { return failure };
-    // A result belongs to one try only; if it cannot be removed the next try overwrites it.
-    fs::remove_file(&path).ok();
-    let code = serde_json::from_slice::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| value.get("reason_code")?.as_str().map(str::to_owned));
-    let kind = code.and_then(|code| FailureKind::ALL.iter().find(|kind| kind.code() == code));
-    if let Some(kind) = kind.filter(|kind| **kind != FailureKind::Cancelled) {
-        failure.kind = *kind;
+    let said = serde_json::from_slice::<serde_json::Value>(&text).ok();
+    let Some(code) = said.as_ref().and_then(|said| said.get("reason_code")) else { return failure };
+    match FailureKind::named(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)) {
+        Ok(kind) => failure.kind = kind,
+        Err(why) => {
+            failure.kind = FailureKind::Unclassified;
+            failure.message = format!("{}; {why}", failure.message);
+        }
     }
     failure
 }
@@ -237,13 +241,6 @@ fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
 /// Makes a failure of a template that could not be filled in.
 pub(super) fn template(error: &RenderError) -> Failure {
     Failure::new(FailureKind::TemplateError, error.to_string())
-}
-
-/// Makes a failure of a file that could not be written.
-pub(super) fn file_failure(error: &std::io::Error, message: &str) -> Failure {
-    let full = error.kind() == std::io::ErrorKind::StorageFull;
-    let kind = if full { FailureKind::DiskFull } else { FailureKind::WorktreeError };
-    Failure::new(kind, message)
 }
 
 /// Returns a script's values for a loop's list.

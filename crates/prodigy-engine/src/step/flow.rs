@@ -13,7 +13,8 @@ use prodigy_core::{
 
 use super::{
     Done, Finished, Scope, Workplace,
-    action::{Try, carry_out, file_failure, put, template},
+    action::{Try, carry_out, put, template},
+    fault::{fault, file_failure},
     handler::{self, Handled},
     judge,
     output::{Failed, Output},
@@ -142,7 +143,8 @@ pub(super) async fn once(
         let message = step_label(step);
         workplace.check_settings().map_err(fail)?;
         workplace.tree.commit_all(&message).map_err(|error| {
-            fail(output.failure(FailureKind::WorktreeError, format!("auto_commit: {error}")))
+            let Failure { kind, message, .. } = fault(&error);
+            fail(output.failure(kind, format!("auto_commit: {message}")))
         })?;
     }
     if step.commit_required && head(workplace)? == before {
@@ -157,10 +159,7 @@ pub(super) async fn once(
 
 /// Returns the commit that the worktree is at.
 fn head(workplace: &Workplace) -> Result<String, Box<Failed>> {
-    workplace
-        .tree
-        .head()
-        .map_err(|error| Failed::bare(Failure::new(FailureKind::WorktreeError, error.to_string())))
+    workplace.tree.head().map_err(|error| Failed::bare(fault(&error)))
 }
 
 /// Writes the copy of standard output that `output_file` asks for.
@@ -206,7 +205,7 @@ async fn settle(
         }
         Err(failed) => failed,
     };
-    if failed.failure.kind == FailureKind::Cancelled && workplace.tools.stop.is_requested() {
+    if handler::is_stopped(workplace, &failed.failure) {
         return Finished::Interrupted;
     }
     let last = handler::Last { failed: *failed, attempt, begun };

@@ -131,6 +131,12 @@ pub(super) async fn handle(
     }
 }
 
+/// Returns whether a failure means that the run was stopped; a step may also say that of
+/// something of its own.
+pub(super) fn is_stopped(workplace: &Workplace, failure: &Failure) -> bool {
+    failure.kind == FailureKind::Cancelled && workplace.tools.stop.is_requested()
+}
+
 /// Returns whether the run goes on because `on_incomplete` says so.
 fn is_tolerated(step: &Step, failure: &Failure) -> bool {
     failure.kind == FailureKind::ValidationFailed
@@ -161,7 +167,7 @@ async fn mend(
         tell_started(workplace, task, scope, attempt);
         match once(workplace, task, scope, attempt).await {
             Ok(output) => return Handled::Mended { output, attempt },
-            Err(again) if again.failure.kind == FailureKind::Cancelled => {
+            Err(again) if is_stopped(workplace, &again.failure) => {
                 return Handled::Interrupted;
             }
             Err(again) => last = Last { failed: *again, attempt, begun },

@@ -3,6 +3,7 @@
 use std::{os::unix::fs::MetadataExt as _, path::Path};
 
 use prodigy_core::{
+    classify::of_text,
     failure::{Failure, FailureKind},
     workflow::Validate,
 };
@@ -80,7 +81,7 @@ async fn judge(
     let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
         Ok(printed) => (true, printed),
-        Err(Finished::Stop { failure, log, .. }) if failure.kind == FailureKind::CommandFailed => {
+        Err(Finished::Stop { failure, log, .. }) if is_judgement(&failure) => {
             // The failure keeps only the end of the output, and that of standard error first.
             let printed = log.as_ref().and_then(|range| logged(workplace, range));
             (false, printed.unwrap_or(failure.output_tail))
@@ -114,6 +115,15 @@ async fn judge(
             Err(Failure::new(FailureKind::ValidationFailed, message))
         }
     }
+}
+
+/// Returns whether a failed judge judged: its command failed, and if that has another reason
+/// code then only because of what it printed, which is about the work.
+fn is_judgement(failure: &Failure) -> bool {
+    let exited = failure.exit_code.map(|code| format!("exit code {code}"));
+    failure.kind == FailureKind::CommandFailed
+        || exited.as_ref() == Some(&failure.message)
+            && of_text(&failure.output_tail) == Some(failure.kind)
 }
 
 /// Returns what tells whether a file was written in the meantime.

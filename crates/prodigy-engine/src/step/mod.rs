@@ -5,6 +5,7 @@
 //! return value. Nothing here writes the journal.
 
 mod action;
+mod fault;
 mod flow;
 mod foreach;
 mod handler;
@@ -23,6 +24,7 @@ use prodigy_core::{
 use serde_json::Value;
 
 pub use action::printed;
+pub use fault::{fault, worktree_fault};
 pub use flow::{Task, millis, random, run, stopped};
 pub use workplace::{Identity, ItemIdentity, Supervisors, Tools, Workplace, inside, visible};
 

@@ -7,6 +7,7 @@ use std::{
 
 use prodigy_core::{
     capture::Stream,
+    classify::{Facts, classify},
     event::LogRange,
     failure::{Failure, FailureKind},
 };
@@ -241,32 +242,23 @@ pub(super) fn judge(ended: &Ended, output: &Output, limits: &Limits) -> Option<F
     let shown = |limit: Option<std::time::Duration>| {
         limit.map(prodigy_core::duration::show).unwrap_or_default()
     };
-    match ended.ended_by {
-        Some(EndedBy::Timeout) => {
-            let message = format!("still running after {}", shown(limits.timeout));
-            return Some(output.failure(FailureKind::Timeout, message));
-        }
-        Some(EndedBy::Idle) => {
-            let message = format!("printed nothing for {}", shown(limits.idle));
-            return Some(output.failure(FailureKind::Stalled, message));
-        }
-        Some(EndedBy::Stop) => {
-            return Some(output.failure(FailureKind::Cancelled, "the run was stopped"));
-        }
-        None => {}
-    }
-    match &ended.status {
-        Status::Exited(0) => None,
-        Status::Exited(code) => {
-            Some(output.failure(FailureKind::CommandFailed, format!("exit code {code}")))
-        }
-        Status::Signaled(signal) => {
-            Some(output.failure(FailureKind::CommandFailed, format!("ended by signal {signal}")))
-        }
-        Status::NotStarted { message, .. } => {
-            Some(output.failure(FailureKind::SpawnFailed, message.clone()))
-        }
-    }
+    let message = match (ended.ended_by, &ended.status) {
+        (Some(EndedBy::Timeout), _) => format!("still running after {}", shown(limits.timeout)),
+        (Some(EndedBy::Idle), _) => format!("printed nothing for {}", shown(limits.idle)),
+        (Some(EndedBy::Stop), _) => "the run was stopped".to_owned(),
+        (None, Status::Exited(0)) => return None,
+        (None, Status::Exited(code)) => format!("exit code {code}"),
+        (None, Status::Signaled(signal)) => format!("ended by signal {signal}"),
+        (None, Status::NotStarted { message, .. }) => message.clone(),
+    };
+    let printed = output.tail();
+    let kind = classify(Facts {
+        end: ended.end(),
+        oom_killed: ended.oom_killed,
+        is_agent: output.agent,
+        printed: &printed,
+    });
+    Some(output.failure(kind, message))
 }
 
 /// The limits a process ran under, for messages.

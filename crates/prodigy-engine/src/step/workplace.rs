@@ -18,6 +18,7 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
+use super::fault::{fault, not_launched};
 use crate::{
     agent::Agent,
     clock,
@@ -240,7 +241,7 @@ impl Workplace {
 
     /// Runs a program under a supervisor.
     pub(super) async fn launch(&self, mut launch: Launch) -> Result<(u32, Ended), Failure> {
-        let lost = |error: process::Error| Failure::new(FailureKind::WorkerLost, error.to_string());
+        let lost = |error: process::Error| not_launched(&error);
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
             Err(slot) => (
@@ -263,11 +264,10 @@ impl Workplace {
     async fn unlock(&self, since: Timestamp) -> Result<(), Failure> {
         let repo = self.tree.repo().clone();
         let removed = tokio::task::spawn_blocking(move || repo.remove_stale_locks(since.into()));
-        let failed = |why: String| Failure::new(FailureKind::WorktreeError, why);
         match removed.await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(failed(error.to_string())),
-            Err(error) => Err(failed(error.to_string())),
+            Ok(Err(error)) => Err(fault(&error)),
+            Err(error) => Err(fault(&error)),
         }
     }
 

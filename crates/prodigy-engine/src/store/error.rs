@@ -139,12 +139,17 @@ pub enum Error {
 
 impl Error {
     /// Wraps an error of the operating system.
-    pub(super) fn io(
+    pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,
         source: impl Into<io::Error>,
     ) -> Self {
         Self::Io { action, path: path.into(), source: Arc::new(source.into()) }
+    }
+
+    /// Returns whether the cause is that something is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns whether the cause is a full disk or a used-up quota.

@@ -91,15 +91,38 @@ impl Layout {
         self.state_dir(job).join("map-results.json")
     }
 
+    /// Returns where the dead letters of a job are, and where older programs put their files.
+    pub fn dlq_dir(&self, job: &JobId) -> PathBuf {
+        self.below("dlq").join(job.as_str())
+    }
+
     /// Returns where the items of a job are that were given up.
     pub fn dlq_items_dir(&self, job: &JobId) -> PathBuf {
-        let directory = self.below("dlq").join(job.as_str());
-        directory.join("mapreduce").join("dlq").join(job.as_str()).join("items")
+        self.dlq_inner_dir(job).join("items")
+    }
+
+    /// Returns the list of the dead letters of a job.
+    pub fn dlq_index(&self, job: &JobId) -> PathBuf {
+        self.dlq_inner_dir(job).join("index.json")
+    }
+
+    fn dlq_inner_dir(&self, job: &JobId) -> PathBuf {
+        self.dlq_dir(job).join("mapreduce").join("dlq").join(job.as_str())
+    }
+
+    /// Returns the jobs that have a directory for dead letters, by name.
+    pub fn dlq_jobs(&self) -> Result<Vec<JobId>, Error> {
+        names(&self.below("dlq"))
     }
 
     /// Returns the file of one item that was given up.
     pub fn dlq_item(&self, job: &JobId, item: &ItemId) -> PathBuf {
         self.dlq_items_dir(job).join(format!("{item}.json"))
+    }
+
+    /// Returns the file with all that an item which was given up had changed and not committed.
+    pub fn dlq_patch(&self, job: &JobId, item: &ItemId) -> PathBuf {
+        self.dlq_items_dir(job).with_file_name("patches").join(format!("{item}.patch"))
     }
 
     /// Returns a job's lock.
@@ -176,6 +199,9 @@ mod tests {
             layout.dlq_items_dir(&job),
             layout.dlq_item(&job, &ItemId::at(1, 1)),
             layout.dlq_item(&job, &ItemId::of_key("../../etc")),
+            layout.dlq_index(&job),
+            layout.dlq_dir(&job),
+            layout.dlq_patch(&job, &ItemId::at(1, 1)),
         ];
         insta::assert_snapshot!(paths.map(|p| p.display().to_string()).join("\n"), @"
         /h/events/repo/job-1
@@ -193,6 +219,9 @@ mod tests {
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-001.json
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4.json
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/index.json
+        /h/dlq/repo/job-1
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/patches/item-001.patch
         ");
     }
 

@@ -8,7 +8,7 @@ mod checkpoint;
 mod error;
 mod files;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod holder;
 mod journal;
 mod layout;
@@ -24,15 +24,16 @@ mod syncer;
 
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use error::Error;
-pub(crate) use files::plainly;
 pub use files::{
-    create_dir, open_to_read, prepare_home, read_bounded, write_atomic, write_projection,
+    create_dir, create_projection, open_projection, open_to_read, prepare_home, read_bounded,
+    write_atomic, write_projection,
 };
+pub(crate) use files::{move_aside, plainly};
 pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::Layout;
 pub use lock::JobLock;
-pub use reader::{Reader, follow};
+pub use reader::{Reader, follow, last_seq};
 pub use repair::{Damage, Health, Repaired, inspect, repair};
 pub use results::ResultsFile;
 pub use spool::{Spool, SpooledItem};

@@ -272,6 +272,30 @@ impl Iterator for Reader {
     }
 }
 
+/// Returns the number of the last record of a job, without reading the others.
+pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
+    let Some(last) = segment::list(&layout.events_dir(job))?.pop() else {
+        return Err(Error::NoJob { job: job.clone() });
+    };
+    let mut file = files::open_regular(&last.path, Mode::Read)?;
+    let seek = |error| Error::io("read", &last.path, error);
+    let end = file.seek(SeekFrom::End(0)).map_err(seek)?;
+    let mut tail = Vec::new();
+    let start = end.saturating_sub(u64::try_from(CHUNK).unwrap_or_default());
+    file.seek(SeekFrom::Start(start)).map_err(seek)?;
+    (&mut file).take(end - start).read_to_end(&mut tail).map_err(seek)?;
+    // The last piece is empty, or a line that is not finished; the first may be cut.
+    let mut lines = tail.rsplit(|byte| *byte == b'\n').skip(1);
+    let seq = lines.next().and_then(|line| line::glance(line).ok()).map(|(seq, _)| seq);
+    if let Some(seq) = seq {
+        return Ok(seq);
+    }
+    // The line is longer than that, or there is something wrong with it.
+    let mut reader = Reader::open_after(layout, job, u64::MAX)?;
+    reader.by_ref().try_for_each(|record| record.map(drop))?;
+    Ok(reader.last_seq())
+}
+
 /// Hands over the records of a job as they are written, those already there first.
 ///
 /// `None` means that there is nothing new; it comes several times a second. The
@@ -352,6 +376,24 @@ mod tests {
             assert_eq!(seqs, (seq + 1..=3).collect::<Vec<_>>());
             assert_eq!(reader.last_seq(), 3);
         }
+    }
+
+    #[test]
+    fn the_last_record_is_found_without_reading_the_others() {
+        let home = Home::new();
+        let last = || last_seq(&home.layout, &home.job);
+        assert!(matches!(last(), Err(Error::NoJob { .. })));
+        let mut journal = home.create().with_segment_bytes(400);
+        for number in 1..8 {
+            // A line that is longer than what is read at once is found as well.
+            let text = if number == 5 { "x".repeat(2 * CHUNK) } else { "x".to_owned() };
+            journal.append(vec![event(&text)], at(number)).unwrap();
+            assert_eq!(last().unwrap(), u64::try_from(number).unwrap());
+        }
+        let newest = segment::list(&home.layout.events_dir(&home.job)).unwrap().pop().unwrap();
+        let mut file = fs::File::options().append(true).open(newest.path).unwrap();
+        file.write_all(b"{\"format\":1,\"seq\":8").unwrap();
+        assert_eq!(last().unwrap(), 7);
     }
 
     #[test]

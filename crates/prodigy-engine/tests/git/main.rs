@@ -4,6 +4,7 @@
 
 mod guard;
 mod kinds;
+mod leftovers;
 mod merge;
 mod merger;
 mod planted;

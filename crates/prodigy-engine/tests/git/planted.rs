@@ -23,7 +23,7 @@ fn use_slots(world: &World, repo: &Repo, mut slot: Slot, merger: &mut Merger) {
     let base = merger.tip().to_owned();
     let path = slot.tree().path().to_owned();
     let head = slot.examine().unwrap().head;
-    slot.record("refs/prodigy/j1/failed/item-1").unwrap();
+    slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
     slot.lease("prodigy/j1/item-2", &head, &[]).unwrap();
     slot.examine().unwrap();
     slot.lease("prodigy/j1/item-3", &base, &[]).unwrap();
@@ -50,7 +50,7 @@ fn use_slots(world: &World, repo: &Repo, mut slot: Slot, merger: &mut Merger) {
     repo.open_job_worktree(&super::job_path(world), BRANCH).unwrap().sync().unwrap();
     slot.lease("prodigy/j1/item-7", merger.tip(), &[]).unwrap();
     assert!(files(&path).get("lines").unwrap().contains("changed 2\n"));
-    slot.keep_as(&slot_path(world, "kept"), None).unwrap();
+    slot.keep_as(&slot_path(world, "kept"), 1, None).unwrap();
     other.discard().unwrap();
 }
 
@@ -243,7 +243,7 @@ fn settings_of_the_user() {
     write(&path, "README.md", "changed");
     fs::remove_file(&proof).ok();
     let head = slot.examine().unwrap().head;
-    slot.record("refs/prodigy/j1/failed/item-1").unwrap();
+    slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
     slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
     slot.lease("prodigy/j1/item-3", &head, &[]).unwrap();
     repo.create_slot(&slot_path(&world, "agent-2"), "prodigy/j1/item-4", &head).unwrap();
@@ -330,7 +330,7 @@ fn a_worktree_that_is_elsewhere() {
     let tip = commit(&world, &world.repo(), "more", "1");
     agent(&world, &path, &["config", "core.worktree", user.to_str().unwrap()]);
     write(&path, "draft", "1");
-    assert_eq!(slot.examine().unwrap().uncommitted, ["draft"]);
+    assert_eq!(super::slot::uncommitted(&mut slot), ["draft"]);
     slot.lease("prodigy/j1/item-2", &tip, &[]).unwrap();
     assert_eq!(files(&user).into_keys().collect::<Vec<_>>(), ["precious"]);
     assert_eq!(files(&path).into_keys().collect::<Vec<_>>(), ["README.md", "more"]);
@@ -465,7 +465,7 @@ fn something_else_in_the_place_of_the_worktree_is_told() {
     assert_snapshot!(told(&world, slot.examine()), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
     let leased = slot.lease("prodigy/j1/item-2", &base, &[]);
     assert_snapshot!(told(&world, leased), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
-    let recorded = slot.record("refs/prodigy/j1/failed/item-1");
+    let recorded = slot.record("refs/prodigy/j1/failed/item-1", 1);
     assert_snapshot!(told(&world, recorded), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
     let trash = slot.discard().unwrap().unwrap();
     fs::remove_dir_all(trash).unwrap();

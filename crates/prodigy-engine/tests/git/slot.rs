@@ -7,7 +7,8 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_engine::git::{Leftover, Repo, Slot};
+use prodigy_core::mask::Mask;
+use prodigy_engine::git::{ChangeKind, ChangedFile, Leftover, Repo, Slot};
 use prodigy_testkit::World;
 
 use super::{agent, commit, files, git, repo, world, write};
@@ -22,6 +23,14 @@ pub(super) fn slot(world: &World) -> (Repo, Slot) {
     let repo = repo(world);
     let slot = repo.create_slot(&slot_path(world, "agent-1"), "prodigy/j1/item-1", "HEAD").unwrap();
     (repo, slot)
+}
+
+/// Returns the paths of what was left uncommitted, sorted.
+pub(super) fn uncommitted(slot: &mut Slot) -> Vec<String> {
+    let left = slot.examine().unwrap().uncommitted;
+    let mut paths: Vec<_> = left.into_iter().map(|file| file.path).collect();
+    paths.sort();
+    paths
 }
 
 /// Returns the user's commit.
@@ -135,7 +144,7 @@ fn a_change_at_once_after_a_lease_is_found() {
     for number in 0..50 {
         // Of the same length, in place, and as soon as possible.
         write(&path, "README.md", "# FIXTURE\n");
-        assert_eq!(slot.examine().unwrap().uncommitted, ["README.md"], "{number}");
+        assert_eq!(uncommitted(&mut slot), ["README.md"], "{number}");
         slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
     }
     assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "# fixture\n");
@@ -155,7 +164,7 @@ fn any_other_slot_is_examined_and_leased_with_one_call_each() {
     let head = commit(&world, &path, "README.md", "changed");
     write(&path, "a/build.o", "1");
     write(&path, "draft", "1");
-    let uncommitted = vec!["draft".to_owned()];
+    let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
     let left = Leftover { head, is_untouched: false, uncommitted, commits: 2 };
     assert_eq!(slot.examine().unwrap(), left);
     assert_eq!(count(), 1);
@@ -235,7 +244,7 @@ fn what_is_to_be_kept_stays_and_is_not_reported() {
         write(&path, file, "1");
     }
     write(&path, "sub/other", "1");
-    assert_eq!(slot.examine().unwrap().uncommitted, ["sub/other"]);
+    assert_eq!(uncommitted(&mut slot), ["sub/other"]);
     slot.lease("prodigy/j1/item-3", &base, &kept).unwrap();
     let names: Vec<_> = files(&path).into_keys().collect();
     assert_eq!(names, [".env", "README.md", "cache", "cache/a", "sub", "sub/dir", "sub/dir/b"]);
@@ -266,18 +275,23 @@ fn uncommitted_work_of_every_kind_is_reported() {
     write(&path, "staged", "1");
     agent(&world, &path, &["add", "staged"]);
     let left = slot.examine().unwrap();
-    let mut uncommitted = left.uncommitted;
-    uncommitted.sort();
-    let wanted = ["README.md", "both", "gone", "new dir/with space \u{fc}", "staged"];
-    assert_eq!(uncommitted, wanted);
+    let mut kinds: Vec<_> = left.uncommitted.into_iter().map(|f| (f.path, f.kind)).collect();
+    kinds.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let wanted = [
+        ("README.md", ChangeKind::Modified),
+        ("both", ChangeKind::Unmerged),
+        ("gone", ChangeKind::Deleted),
+        ("new dir/with space \u{fc}", ChangeKind::New),
+        ("staged", ChangeKind::New),
+    ]
+    .map(|(path, kind)| (path.to_owned(), kind));
+    assert_eq!(kinds, wanted);
     assert_eq!(left.commits, 1);
 
     // The same without an index that can be read.
     let git_dir = PathBuf::from(agent(&world, &path, &["rev-parse", "--absolute-git-dir"]));
     fs::write(git_dir.join("index"), "damaged").unwrap();
-    let mut uncommitted = slot.examine().unwrap().uncommitted;
-    uncommitted.sort();
-    assert_eq!(uncommitted, wanted);
+    assert_eq!(uncommitted(&mut slot), wanted.map(|(path, _)| path));
 }
 
 #[test]
@@ -309,7 +323,7 @@ fn an_earlier_attempts_branch_is_replaced_and_its_kept_worktree_left_as_it_is() 
     let git_dir = agent(&world, &old, &["rev-parse", "--absolute-git-dir"]);
     let up = "../".repeat(old.components().count());
     fs::write(old.join(".git"), format!("gitdir: {up}{git_dir}\n")).unwrap();
-    slot.keep_as(&kept, None).unwrap();
+    assert_eq!(slot.keep_as(&kept, 1, None).unwrap(), kept.canonicalize().unwrap());
     assert!(!old.exists());
     assert_eq!(agent(&world, &kept, &["status", "--porcelain"]), "?? draft");
     assert_eq!(agent(&world, &kept, &["symbolic-ref", "HEAD"]), "refs/heads/prodigy/j1/item-1");
@@ -325,10 +339,13 @@ fn an_earlier_attempts_branch_is_replaced_and_its_kept_worktree_left_as_it_is() 
     commit(&world, &old, "again", "1");
     slot.lease("prodigy/j1/item-1", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-1", &base(&world));
-    assert_snapshot!(told(&world, slot.keep_as(&kept, None)), @"`$ROOT/home/worktrees/repo/j1/failed/item-1` exists already and is not a worktree of this job");
+    let second = slot.keep_as(&kept, 2, None).unwrap();
+    assert_eq!(second, slot_path(&world, "failed/item-1.2").canonicalize().unwrap());
+    assert_eq!(agent(&world, &second, &["status", "--porcelain"]), "");
+    assert_eq!(agent(&world, &kept, &["status", "--porcelain"]), "?? draft");
 
     repo.remove_job_worktree(&kept, "prodigy/j1/item-1", true).unwrap();
-    repo.remove_job_worktree(&old, "prodigy/j1/item-1", false).unwrap();
+    repo.remove_job_worktree(&second, "prodigy/j1/item-1", false).unwrap();
     assert_eq!(repo.worktrees().unwrap().len(), 1);
     assert_eq!(repo.job_branches().unwrap(), Vec::<String>::new());
     let left: Vec<_> = files(old.parent().unwrap()).into_keys().collect();
@@ -349,8 +366,8 @@ fn a_record_holds_head_index_and_files() {
     write(&path, "README.md", "changed");
     write(&path, "x.o", "1");
     let reference = "refs/prodigy/j1/failed/item-1";
-    let recorded = slot.record(reference).unwrap();
-    assert_eq!(world.git(&["rev-parse", reference]), recorded);
+    assert_eq!(slot.record(reference, 1).unwrap(), reference);
+    let recorded = world.git(&["rev-parse", reference]);
     assert_eq!(world.git(&["rev-parse", &format!("{reference}^")]), head);
     let names = world.git(&["ls-tree", "-r", "--name-only", reference]);
     assert_snapshot!(names, @"
@@ -369,13 +386,15 @@ fn a_record_holds_head_index_and_files() {
     assert_eq!(agent(&world, &path, &["status", "--porcelain"]).lines().count(), 3);
     slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
-    // Recording again replaces, and a damaged index is no obstacle.
+    // Recording again takes another name, and a damaged index is no obstacle.
     let git_dir = PathBuf::from(agent(&world, &path, &["rev-parse", "--absolute-git-dir"]));
     fs::write(git_dir.join("index"), "damaged").unwrap();
     write(&path, "second", "1");
-    let again = slot.record(reference).unwrap();
-    assert_ne!(again, recorded);
-    assert_eq!(world.git(&["show", &format!("{reference}:files/second")]), "1");
+    let again = slot.record(reference, 4).unwrap();
+    assert_eq!(again, format!("{reference}.4"));
+    assert_eq!(world.git(&["show", &format!("{again}:files/second")]), "1");
+    assert_eq!(slot.record(reference, 4).unwrap(), format!("{reference}.5"));
+    assert_eq!(world.git(&["rev-parse", reference]), recorded);
 }
 
 #[test]
@@ -456,9 +475,9 @@ fn filters_of_the_user_run_as_ever() {
     let path = slot.tree().path().to_owned();
     assert_eq!(fs::read_to_string(path.join("a.txt")).unwrap(), "QUIET\n");
     commit(&world, &path, "b.txt", "OTHER\n");
-    assert_eq!(slot.examine().unwrap().uncommitted, Vec::<String>::new());
+    assert_eq!(uncommitted(&mut slot), Vec::<String>::new());
     write(&path, "c.txt", "THIRD\n");
-    let recorded = slot.record("refs/prodigy/j1/failed/item-1").unwrap();
+    let recorded = slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
     assert_eq!(world.git(&["show", &format!("{recorded}:files/c.txt")]), "third");
     slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
@@ -479,7 +498,7 @@ fn a_submodule_that_an_item_filled_is_empty_again() {
     agent(&world, &path, &[&local[..], &["update", "--init"]].concat());
     assert!(path.join("sub/file").exists());
     commit(&world, &path.join("sub"), "more", "1");
-    assert_eq!(slot.examine().unwrap().uncommitted, ["sub"]);
+    assert_eq!(uncommitted(&mut slot), ["sub"]);
     slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_eq!(fs::read_dir(path.join("sub")).unwrap().count(), 0);
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
@@ -537,10 +556,13 @@ fn live(world: &World, root: &Path, is_sparse: bool) {
     assert_eq!(fresh.contains_key("dir/in"), is_sparse);
     let head = commit(world, &path, "work", "1");
     write(&path, "draft", "1");
-    let uncommitted = vec!["draft".to_owned()];
+    let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
     let left = Leftover { head, is_untouched: false, uncommitted, commits: 1 };
     assert_eq!(slot.examine().unwrap(), left);
-    slot.record("refs/prodigy/j1/failed/item-1").unwrap();
+    let made = slot.patch(&left, &Mask::default()).unwrap().unwrap().bytes;
+    assert!(made.starts_with(b"diff --git a/draft b/draft\nnew file mode 100644\n"));
+    assert_eq!(slot.lasting_branch(true, &left.head, 1).as_deref(), Some("prodigy/j1/item-1"));
+    slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
     slot.lease("prodigy/j1/item-2", &tip, &[]).unwrap();
     assert_eq!(files(&path), fresh);
     assert_eq!(agent(world, &path, &["rev-parse", "HEAD"]), tip);
@@ -549,7 +571,13 @@ fn live(world: &World, root: &Path, is_sparse: bool) {
     slot.lease("prodigy/j1/item-1", &tip, &[]).unwrap();
     assert_eq!(agent(world, root, &["rev-parse", "prodigy/j1/item-1"]), tip);
     let kept = path.with_extension("kept");
-    slot.keep_as(&kept, None).unwrap();
+    assert_eq!(slot.lasting_branch(true, &tip, 0).as_deref(), Some("prodigy/j1/item-1"));
+    assert_eq!(slot.keep_as(&kept, 1, None).unwrap(), kept.canonicalize().unwrap());
+    let head = commit(world, &kept, "work", "2");
+    let name = repo.free_item_branch("prodigy/j1/item-1", "refs/prodigy/j1/failed/item-1", 1);
+    assert_eq!(name.unwrap().as_deref(), Some("refs/prodigy/j1/failed/item-1.1"));
+    assert_eq!(agent(world, &kept, &["rev-parse", "--abbrev-ref", "HEAD"]), "HEAD");
+    assert_eq!(agent(world, &kept, &["rev-parse", "HEAD"]), head);
     assert_eq!(agent(world, &kept, &["status", "--porcelain"]), "");
     repo.remove_job_worktree(&kept, "prodigy/j1/item-1", false).unwrap();
     agent(world, root, &["fsck", "--strict"]);

@@ -1,0 +1,23 @@
+//! Why dead letters cannot be read or changed.
+
+use std::path::PathBuf;
+
+use prodigy_core::dlq::Unreadable;
+
+use crate::store;
+
+/// Why dead letters cannot be read or changed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// Files below the home cannot be used, there is no such job, or somebody works on it.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A file does not hold a dead letter.
+    #[error("`{}` cannot be used: {source}", path.display())]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Unreadable,
+    },
+}

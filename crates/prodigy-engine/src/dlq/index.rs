@@ -1,0 +1,201 @@
+//! The list of a job's dead letters: one small line for each change.
+//!
+//! Adding to it costs the same however long it is. The newest line of an item is the one
+//! that counts, so it is read backwards.
+
+use std::{fs::File, os::unix::fs::FileExt as _, path::PathBuf};
+
+use prodigy_core::{
+    Timestamp,
+    dlq::EntryStatus,
+    failure::{Class, FailureKind},
+    ids::{ItemId, JobId},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Heading};
+use crate::store::{self, Layout, open_to_read};
+
+/// How much is read at once.
+const CHUNK: u64 = 64 * 1024;
+/// The longest line there can be; what is longer is damage.
+const MAX_LINE: usize = 1024 * 1024;
+
+/// A line of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Line {
+    /// An entry was made or changed.
+    Change(Box<Change>),
+    /// Everything that the journal says up to a record is in the files.
+    Mark(Mark),
+}
+
+/// An entry was made or changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Change {
+    /// The last record of the journal that the entry takes into account.
+    pub(super) seq: u64,
+    pub(super) item_id: ItemId,
+    pub(super) status: EntryStatus,
+    pub(super) reason_code: FailureKind,
+    pub(super) class: Class,
+    pub(super) signature: String,
+    pub(super) pattern: String,
+    pub(super) attempts: u32,
+    pub(super) replays: u32,
+    pub(super) last_attempt: Timestamp,
+    pub(super) eligible: bool,
+    pub(super) review: bool,
+    /// Whether the entry was deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) gone: bool,
+    /// How many entries are open after this change.
+    pub(super) open: u64,
+}
+
+/// Everything that the journal says up to a record is in the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mark {
+    /// The record.
+    pub(super) seq: u64,
+    /// How many entries are open.
+    pub(super) open: u64,
+}
+
+impl Line {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let change = serde_json::from_slice(line).map(|change| Self::Change(Box::new(change)));
+        change.ok().or_else(|| serde_json::from_slice(line).map(Self::Mark).ok())
+    }
+
+    /// Returns how many entries are open after it.
+    pub(super) fn open(&self) -> u64 {
+        match self {
+            Self::Change(change) => change.open,
+            Self::Mark(mark) => mark.open,
+        }
+    }
+}
+
+impl Change {
+    /// Says what the list says about an entry.
+    pub(super) fn new(heading: Heading, seq: u64, gone: bool, open: u64) -> Self {
+        Self {
+            seq,
+            item_id: heading.item_id,
+            status: heading.status,
+            reason_code: heading.reason_code,
+            class: heading.class,
+            signature: heading.error_signature,
+            pattern: heading.error_pattern,
+            attempts: heading.attempts,
+            replays: heading.replays,
+            last_attempt: heading.last_attempt,
+            eligible: heading.reprocess_eligible,
+            review: heading.manual_review_required,
+            gone,
+            open,
+        }
+    }
+
+    /// Returns what a list shows of it.
+    pub(super) fn heading(self) -> Heading {
+        Heading {
+            item_id: self.item_id,
+            status: self.status,
+            reason_code: self.reason_code,
+            class: self.class,
+            error_signature: self.signature,
+            error_pattern: self.pattern,
+            attempts: self.attempts,
+            replays: self.replays,
+            last_attempt: self.last_attempt,
+            reprocess_eligible: self.eligible,
+            manual_review_required: self.review,
+        }
+    }
+}
+
+/// The lines of a list, the newest first.
+///
+/// Lines that are not whole are passed over: their writer is at work, or died at them, and
+/// what they would say is in the journal.
+pub(super) struct Lines {
+    path: PathBuf,
+    file: File,
+    /// Where the bytes before those in `tail` end.
+    start: u64,
+    tail: Vec<u8>,
+}
+
+impl Lines {
+    /// Opens the list of a job, as it is now; `None` if there is none.
+    pub(super) fn open(layout: &Layout, job: &JobId) -> Result<Option<Self>, Error> {
+        let path = layout.dlq_index(job);
+        let file = match open_to_read(&path) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let length = file.metadata().map_err(|error| store::Error::io("read", &path, error))?.len();
+        Ok(Some(Self { path, file, start: length, tail: Vec::new() }))
+    }
+
+    /// Returns the bytes of the line before those that were returned.
+    fn previous(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        loop {
+            if let Some(at) = self.tail.iter().rposition(|byte| *byte == b'\n') {
+                let line = self.tail.split_off(at + 1);
+                self.tail.pop();
+                return Ok(Some(line));
+            }
+            if self.start == 0 {
+                let first = std::mem::take(&mut self.tail);
+                return Ok((!first.is_empty()).then_some(first));
+            }
+            if self.tail.len() > MAX_LINE {
+                self.tail.clear();
+            }
+            let length = self.start.min(CHUNK);
+            let mut before = vec![0; usize::try_from(length).unwrap_or_default()];
+            let read = self.file.read_exact_at(&mut before, self.start - length);
+            read.map_err(|error| store::Error::io("read", &self.path, error))?;
+            self.start -= length;
+            before.append(&mut self.tail);
+            self.tail = before;
+        }
+    }
+}
+
+/// Returns the last mark of a job's list; `None` if there is none.
+pub(super) fn last_mark(layout: &Layout, job: &JobId) -> Result<Option<Mark>, Error> {
+    for line in Lines::open(layout, job)?.into_iter().flatten() {
+        if let Line::Mark(mark) = line? {
+            return Ok(Some(mark));
+        }
+    }
+    Ok(None)
+}
+
+impl Iterator for Lines {
+    type Item = Result<Line, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.previous() {
+                Ok(Some(line)) => {
+                    if let Some(line) = Line::parse(&line) {
+                        return Some(Ok(line));
+                    }
+                }
+                Ok(None) => return None,
+                Err(error) => {
+                    // Nothing before it can be found.
+                    (self.start, self.tail) = (0, Vec::new());
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The dead letters of a job, on the disk.
+//!
+//! The journal says which items were given up and why; here is a view of it that people and
+//! programs can read without reading the journal: one file for each item, and a list of them
+//! that is only ever appended to. What is missing here is made again from the journal.
+
+mod catch_up;
+mod error;
+mod fsck;
+mod heading;
+mod index;
+mod letters;
+mod listing;
+mod projection;
+mod queue;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod withdraw;
+mod writer;
+mod writing;
+
+pub use error::Error;
+pub use fsck::{Report, fsck};
+pub use heading::Heading;
+pub use queue::Queue;
+pub use withdraw::withdraw;
+pub use writer::DeadLetters;

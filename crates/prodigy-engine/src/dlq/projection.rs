@@ -1,0 +1,138 @@
+//! Writing entries: a file for each, and a line in the list.
+
+use std::{io, path::Path};
+
+use prodigy_core::{
+    dlq::{DeadLetteredItem, EntryStatus, Letter},
+    ids::{ItemId, JobId},
+    mask::Mask,
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{Error, Heading, index::Change, listing::Listing, queue::read_entry};
+use crate::store::{self, Layout, Spool, create_projection, write_projection};
+
+/// The files of a job's dead letters, open to be written.
+///
+/// Whoever has one holds the job's lock.
+pub(super) struct Projection {
+    layout: Layout,
+    job: JobId,
+    mask: Mask,
+    spool: Option<Spool>,
+    pub(super) listing: Listing,
+}
+
+impl Projection {
+    /// Looks at the files of a job. Nothing is made before something is written.
+    pub(super) fn new(layout: &Layout, job: &JobId, mask: Mask, spool: Option<Spool>) -> Self {
+        let listing = Listing::new(layout, job);
+        Self { layout: layout.clone(), job: job.clone(), mask, spool, listing }
+    }
+
+    /// Returns the stored entry of an item, if there is one that can be gone on from.
+    pub(super) fn stored(&self, item: &ItemId) -> Option<DeadLetteredItem> {
+        let path = self.layout.dlq_item(&self.job, item);
+        let entry = read_entry(&path, &self.job).ok()??;
+        // The older shapes do not say which records they know of.
+        (entry.journal_seq > 0).then_some(entry)
+    }
+
+    /// Writes the file of an entry, or deletes it; returns what the list has to say of it.
+    pub(super) fn put(
+        &mut self,
+        letter: &Letter,
+        place: Option<usize>,
+    ) -> Result<Option<Heading>, Error> {
+        let path = self.layout.dlq_item(&self.job, letter.item_id());
+        if letter.is_cleared() {
+            // Without its entry nobody finds it.
+            std::fs::remove_file(self.layout.dlq_patch(&self.job, letter.item_id())).ok();
+            return match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(store::Error::io("remove", &path, error).into())
+                }
+                Ok(()) | Err(_) => Ok(letter.outline().map(|entry| Heading::from(&entry))),
+            };
+        }
+        // An entry that is new was changed once or twice, so there is no file to look for.
+        if letter.revision() <= 2 && letter.status() == Some(EntryStatus::Open) {
+            let Some(entry) = self.entry(letter, place, None) else { return Ok(None) };
+            if create_projection(&path, &text(&entry, &path)?)? {
+                return Ok(Some(Heading::from(&entry)));
+            }
+        }
+        let before = read_entry(&path, &self.job).unwrap_or_default();
+        let Some(entry) = self.entry(letter, place, before.as_ref()) else { return Ok(None) };
+        write_projection(&path, &text(&entry, &path)?)?;
+        Ok(Some(Heading::from(&entry)))
+    }
+
+    /// Adds the line of an entry to the list; `was_open` is what the list said before.
+    pub(super) fn list(&mut self, letter: &Letter, heading: Heading, was_open: bool) {
+        let listing = &mut self.listing;
+        let open = listing.open + u64::from(is_open(letter));
+        listing.open = open.saturating_sub(u64::from(was_open));
+        let (open, gone) = (listing.open, letter.is_cleared());
+        listing.change(&Change::new(heading, letter.seq(), gone, open));
+    }
+
+    /// Makes the entry of a letter, with the item's data and without secrets.
+    pub(super) fn entry(
+        &self,
+        letter: &Letter,
+        place: Option<usize>,
+        before: Option<&DeadLetteredItem>,
+    ) -> Option<DeadLetteredItem> {
+        // An entry without the item's data is better than none.
+        let chosen = place.and_then(|place| self.spool.as_ref()?.read(place).ok());
+        let data = match (&chosen, before) {
+            (Some(chosen), _) => &*chosen.data,
+            (None, Some(before)) => &*before.item_data,
+            (None, None) => RawValue::NULL,
+        };
+        let mut entry = letter.entry(data)?;
+        match before {
+            // Whoever wrote it may have known secrets that are not known here.
+            Some(before) if chosen.is_none() || before.input_hash == entry.input_hash => {
+                entry.item_data.clone_from(&before.item_data);
+                entry.input_hash.clone_from(&before.input_hash);
+                entry.seal();
+            }
+            Some(_) | None => self.hide(&mut entry),
+        }
+        Some(entry)
+    }
+
+    /// Takes secrets out of the item's data, which comes from the user's own input; what else
+    /// an entry holds comes from the journal, which has none.
+    fn hide(&self, entry: &mut DeadLetteredItem) {
+        if self.mask.is_empty() {
+            return;
+        }
+        let Ok(data) = serde_json::from_str::<Value>(entry.item_data.get()) else { return };
+        let mut masked = data.clone();
+        self.mask.mask_value(&mut masked);
+        if masked != data
+            && let Ok(masked) = RawValue::from_string(masked.to_string())
+        {
+            entry.item_data = masked;
+            entry.seal();
+        }
+    }
+}
+
+/// Returns whether the entry of a letter waits for somebody.
+pub(super) fn is_open(letter: &Letter) -> bool {
+    letter.status() == Some(EntryStatus::Open) && !letter.is_cleared()
+}
+
+/// Returns the text of an entry's file.
+fn text(entry: &DeadLetteredItem, path: &Path) -> Result<Vec<u8>, Error> {
+    let mut text = serde_json::to_vec_pretty(entry).map_err(|error| store::Error::Encode {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    text.push(b'\n');
+    Ok(text)
+}

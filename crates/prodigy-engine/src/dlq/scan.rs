@@ -1,0 +1,172 @@
+//! Reading from the journal what the dead letters are.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
+
+use prodigy_core::{
+    dlq::{EntryStatus, JobFacts, Letter},
+    event::{Event, Record},
+    ids::{ItemId, JobId},
+};
+
+use super::{Error, letters::Letters, projection::Projection};
+use crate::store::{Layout, Reader, Spool};
+
+/// How many entries are written before their lines are.
+const BATCH: usize = 500;
+
+/// What the journal says about the items that failed.
+pub(super) struct Scan {
+    layout: Layout,
+    job: JobId,
+    /// The letters of all items that have an entry or are not at their end.
+    pub(super) letters: Letters,
+    /// The items that have or had an entry.
+    pub(super) dead: HashMap<ItemId, Dead>,
+    /// The last record that was read.
+    pub(super) last_seq: u64,
+    workflow_hash: String,
+    items_sha256: Option<String>,
+}
+
+/// An item that has or had an entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dead {
+    /// The last record that changed the entry.
+    pub(super) seq: u64,
+    pub(super) status: EntryStatus,
+    pub(super) is_cleared: bool,
+}
+
+impl Scan {
+    /// Reads the journal of a job up to a record.
+    pub(super) fn read(layout: &Layout, job: &JobId, up_to: u64) -> Result<Self, Error> {
+        let mut scan = Self {
+            layout: layout.clone(),
+            job: job.clone(),
+            letters: Letters::new(layout.state_dir(job)),
+            dead: HashMap::new(),
+            last_seq: 0,
+            workflow_hash: String::new(),
+            items_sha256: None,
+        };
+        for record in Reader::open(layout, job)? {
+            let record = record?;
+            if record.seq > up_to {
+                break;
+            }
+            scan.take_in(&record);
+        }
+        Ok(scan)
+    }
+
+    /// Takes in the next record.
+    pub(super) fn take_in(&mut self, record: &Record) {
+        self.last_seq = record.seq;
+        if let Event::JobStarted(started) = &record.event {
+            self.workflow_hash.clone_from(&started.workflow_hash);
+        } else if let Event::JobResumed { workflow: Some(workflow), .. } = &record.event {
+            self.workflow_hash.clone_from(&workflow.hash);
+        } else if let Event::ItemsSelected { sha256, .. } = &record.event {
+            self.items_sha256 = Some(sha256.clone());
+        }
+        let Some(item) = record.item_id.as_ref().filter(|_| Letter::concerns(&record.event)) else {
+            return;
+        };
+        let known = self.letters.take(item);
+        let Some(mut letter) = known.or_else(|| begin(&self.job, item, &record.event)) else {
+            return;
+        };
+        let log = |item: &ItemId, attempt| log(&self.layout, &self.job, item, attempt);
+        letter.apply(record, JobFacts { workflow_hash: &self.workflow_hash, log: &log });
+        if let Some(status) = letter.status() {
+            let dead = Dead { seq: letter.seq(), status, is_cleared: letter.is_cleared() };
+            self.dead.insert(item.clone(), dead);
+        }
+        if !letter.is_over() {
+            self.letters.put(letter);
+        }
+    }
+
+    /// Returns how many entries wait for somebody.
+    pub(super) fn open(&self) -> u64 {
+        let open = self.dead.values().filter(|dead| dead.is_open()).count();
+        u64::try_from(open).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the items whose entries changed after a record, in the order of the changes.
+    pub(super) fn changed_after(&self, seq: u64) -> Vec<ItemId> {
+        let changed = self.dead.iter().filter(|(_, dead)| dead.seq > seq);
+        let mut changed: Vec<_> = changed.map(|(item, dead)| (dead.seq, item.clone())).collect();
+        changed.sort();
+        changed.into_iter().map(|(_, item)| item).collect()
+    }
+
+    /// Returns the items of the job as they were chosen, if they are still there.
+    pub(super) fn spool(&self) -> Option<Spool> {
+        let sha256 = self.items_sha256.as_deref()?;
+        Spool::open(&self.layout.items_file(&self.job), sha256).ok()
+    }
+
+    /// Writes the entries of some items, and their lines.
+    ///
+    /// The letters of entries that nothing is under way for are gone afterwards.
+    pub(super) fn write(
+        &mut self,
+        items: &[ItemId],
+        projection: &mut Projection,
+        spool: Option<&Spool>,
+    ) -> Result<(), Error> {
+        let wanted: HashSet<&ItemId> = items.iter().collect();
+        let ids = spool.into_iter().flat_map(Spool::ids).enumerate();
+        let places: HashMap<ItemId, usize> = ids
+            .filter_map(|(place, id)| Some((id.ok()?, place)))
+            .filter(|(id, _)| wanted.contains(id))
+            .collect();
+        let is_open = |item: &&ItemId| self.dead.get(*item).is_some_and(Dead::is_open);
+        let rising = u64::try_from(items.iter().filter(is_open).count()).unwrap_or(u64::MAX);
+        projection.listing.open = self.open().saturating_sub(rising);
+        for batch in items.chunks(BATCH) {
+            for item in batch {
+                let Some(letter) = self.letters.take(item) else { continue };
+                let heading = projection.put(&letter, places.get(item).copied());
+                if let Ok(Some(heading)) = &heading {
+                    projection.list(&letter, heading.clone(), false);
+                }
+                if letter.status() == Some(EntryStatus::Replaying) || heading.is_err() {
+                    self.letters.put(letter);
+                }
+                heading?;
+            }
+            projection.listing.write()?;
+        }
+        Ok(())
+    }
+}
+
+impl Dead {
+    /// Returns whether the entry waits for somebody.
+    pub(super) fn is_open(&self) -> bool {
+        self.status == EntryStatus::Open && !self.is_cleared
+    }
+}
+
+/// Returns a new letter, if an event can be the first that it has to know of.
+pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<Letter> {
+    let begins = matches!(
+        event,
+        Event::AgentStarted { .. } | Event::AgentFailed(_) | Event::ItemDeadLettered { .. }
+    );
+    begins.then(|| Letter::new(job.clone(), item.clone()))
+}
+
+/// Returns the file with what an attempt of an item printed.
+pub(super) fn log(layout: &Layout, job: &JobId, item: &ItemId, attempt: u32) -> String {
+    let (output, errors) = layout.log_files(job, Some(item), attempt, 0);
+    // A file is made with its first byte, and what fails often writes to standard error alone.
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let log = if !is_there(&output) && is_there(&errors) { errors } else { output };
+    log.to_string_lossy().into_owned()
+}

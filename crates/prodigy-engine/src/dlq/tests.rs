@@ -1,0 +1,408 @@
+//! Dead letters with real files.
+
+mod cut_off;
+mod fixture;
+mod histories;
+mod older;
+mod repair;
+mod unwritable;
+
+use std::{fs, thread};
+
+use prodigy_core::{
+    dlq::EntryStatus,
+    ids::{ItemId, JobId},
+    mask::Mask,
+};
+use serde_json::json;
+
+use self::fixture::{World, completed, died, failed, kept, replayed, started};
+use super::*;
+
+#[test]
+fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
+    let world = World::new(&["{\"n\":1.10}", "2"]);
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), died(1), kept()]);
+    run.finish();
+    let text = fs::read_to_string(world.file(1)).unwrap();
+    // The directory is different every time, so the hash is, too.
+    let (text, _) = text.split_once("  \"record_hash\"").unwrap();
+    insta::assert_snapshot!(world.show(text), @r#"
+        {
+          "schema_version": 2,
+          "revision": 2,
+          "job_id": "job-1",
+          "item_id": "item-001",
+          "correlation_id": "agent-1-item",
+          "topic": "map.1",
+          "status": "open",
+          "replay_status": "pending",
+          "reason_code": "command_failed",
+          "class": "agent",
+          "cause_code": null,
+          "reason": "exit code 2",
+          "attempts": 1,
+          "replays": 0,
+          "item_data": {"n":1.10},
+          "input_hash": "972785b8a55d9391ca089ec53056845713de41dfbd2429135c001429598d929e",
+          "workflow_hash": "abababababababababababababababababababababababababababababababab",
+          "idempotency_key": "job-1:item-001",
+          "policy_snapshot": "sha256:8f20dd7ea6017262b90c5cf3e5955316c5b3ed0c28fb9f6f2e8e0afabef63075",
+          "first_attempt": "2026-01-02T03:04:06Z",
+          "last_attempt": "2026-01-02T03:04:06Z",
+          "failure_count": 1,
+          "failure_history": [
+            {
+              "attempt_number": 1,
+              "timestamp": "2026-01-02T03:04:06Z",
+              "error_type": {
+                "CommandFailed": {
+                  "command": "shell: make",
+                  "exit_code": 2
+                }
+              },
+              "error_message": "exit code 2",
+              "error_context": [
+                "processing item-001",
+                "attempt 1 by agent-1",
+                "step 1: shell: make"
+              ],
+              "stack_trace": null,
+              "agent_id": "agent-1",
+              "step_failed": "shell: make",
+              "duration_ms": 900,
+              "json_log_location": "$HOME/logs/repo/job-1/item-001/attempt-1.out",
+              "reason_code": "command_failed",
+              "exit_code": 2,
+              "cost_usd": 0.0,
+              "session_id": null
+            }
+          ],
+          "error_signature": "3020bab71cea5fc4",
+          "error_pattern": "CommandFailed::exit code <n>",
+          "reprocess_eligible": true,
+          "manual_review_required": false,
+          "worktree_artifacts": {
+            "worktree_path": "/w/item",
+            "branch_name": null,
+            "uncommitted_changes": null,
+            "patch_file": null,
+            "error_logs": null,
+            "preserved": true
+          },
+          "commit_state": "local",
+          "effects": [],
+          "not_before": null,
+          "owner": null,
+          "journal_seq": 8,
+        "#);
+    insta::assert_snapshot!(world.index(), @r#"
+        {"seq":8,"item_id":"item-001","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"open":1}
+        {"seq":8,"open":1}
+        "#);
+    let queue = world.queue();
+    assert_eq!(queue.open_entries(), 1);
+    let entry = queue.entry(&world.item(1)).unwrap().unwrap();
+    assert_eq!(entry.item_data.get(), "{\"n\":1.10}");
+    assert!(queue.entry(&world.item(2)).unwrap().is_none());
+    assert_eq!(queue.file(&world.item(1)), world.file(1));
+    assert_eq!(Queue::jobs(&world.home.layout).unwrap(), std::slice::from_ref(&world.home.job));
+}
+
+#[test]
+fn items_that_succeed_leave_nothing() {
+    let world = World::new(&["1", "2"]);
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), started(2), completed(2, false)]);
+    run.happen(2, &[started(1), completed(1, false)]);
+    run.finish();
+    assert!(!world.home.layout.dlq_dir(&world.home.job).exists());
+    let queue = world.queue();
+    assert_eq!((queue.open_entries(), queue.headings().count()), (0, 0));
+    assert_eq!(Queue::jobs(&world.home.layout).unwrap(), [] as [JobId; 0]);
+    // Looking has not made anything either.
+    assert!(!world.home.layout.dlq_dir(&world.home.job).exists());
+}
+
+#[test]
+fn entries_are_listed_once_each_and_the_newest_first() {
+    let world = World::new(&["1", "2", "3"]);
+    let mut run = world.begin();
+    for item in [1, 2, 3] {
+        run.happen(item, &[started(1), failed(1), died(1)]);
+        run.settle();
+    }
+    run.happen(2, &[kept()]);
+    run.settle();
+    insta::assert_snapshot!(world.list(), @"
+        item-002 open command_failed after 1, 0 replays, eligible
+        item-003 open command_failed after 1, 0 replays, eligible
+        item-001 open command_failed after 1, 0 replays, eligible
+        3 open
+        ");
+    run.happen(1, &[replayed(1), started(2)]);
+    run.settle();
+    insta::assert_snapshot!(world.list(), @"
+        item-001 replaying command_failed after 1, 1 replays, eligible
+        item-002 open command_failed after 1, 0 replays, eligible
+        item-003 open command_failed after 1, 0 replays, eligible
+        2 open
+        ");
+    run.happen(1, &[completed(2, false)]);
+    run.happen(3, &[replayed(1), started(2), failed(2), died(2)]);
+    run.finish();
+    insta::assert_snapshot!(world.list(), @"
+        item-003 open command_failed after 2, 1 replays, eligible
+        item-001 resolved command_failed after 2, 1 replays
+        item-002 open command_failed after 1, 0 replays, eligible
+        2 open
+        ");
+    insta::assert_snapshot!(world.index(), @r#"
+        {"seq":8,"item_id":"item-001","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"open":1}
+        {"seq":11,"item_id":"item-002","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:07Z","eligible":true,"review":false,"open":2}
+        {"seq":14,"item_id":"item-003","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:08Z","eligible":true,"review":false,"open":3}
+        {"seq":15,"item_id":"item-002","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:07Z","eligible":true,"review":false,"open":3}
+        {"seq":16,"item_id":"item-001","status":"replaying","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":1,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"open":2}
+        {"seq":18,"item_id":"item-001","status":"resolved","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":2,"replays":1,"last_attempt":"2026-01-02T03:04:11Z","eligible":false,"review":false,"open":2}
+        {"seq":22,"item_id":"item-003","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":2,"replays":1,"last_attempt":"2026-01-02T03:04:12Z","eligible":true,"review":false,"open":2}
+        {"seq":22,"open":2}
+        "#);
+}
+
+#[test]
+fn what_was_not_written_is_made_from_the_journal_when_it_is_looked_for() {
+    let world = World::new(&["1", "2", "3"]);
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), started(2), failed(2), died(2), kept()]);
+    run.happen(2, &[started(1), failed(1), died(1), replayed(1), started(2)]);
+    run.happen(3, &[started(1), failed(1)]);
+    run.finish();
+    let written = world.files();
+    let list = world.list();
+    fs::remove_dir_all(world.home.layout.dlq_dir(&world.home.job)).unwrap();
+    assert_eq!(world.list(), list);
+    assert_eq!(world.files(), written);
+
+    // The last line was cut off with the entry that it was about.
+    fs::remove_file(world.file(1)).unwrap();
+    let index = world.home.layout.dlq_index(&world.home.job);
+    let text = fs::read_to_string(&index).unwrap();
+    let cut = text.lines().next().unwrap().len() / 2;
+    fs::File::options().write(true).open(&index).unwrap().set_len(cut as u64).unwrap();
+    assert_eq!(world.list(), list);
+    assert_eq!(world.files(), written);
+    assert_eq!(world.queue().open_entries(), 1);
+}
+
+#[test]
+fn looking_twice_writes_nothing_the_second_time() {
+    let world = World::new(&["1"]);
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), died(1)]);
+    run.finish();
+    // Something follows in the journal that is not about an item.
+    world.append(vec![fixture::fact(
+        None,
+        json!({
+            "event_type": "job_completed", "status": "completed", "duration_ms": 1, "commits": 0,
+        }),
+    )]);
+    world.queue();
+    let index = world.index();
+    world.queue();
+    assert_eq!(world.index(), index);
+    assert_eq!(index.lines().count(), 3, "{index}");
+}
+
+#[test]
+fn a_job_that_is_running_is_read_and_left_alone() {
+    let world = World::new(&["1", "2"]);
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), died(1)]);
+    run.finish();
+    let lock = crate::store::JobLock::take(&world.home.layout, &world.home.job).unwrap();
+    world.append(vec![
+        fixture::fact(Some(world.item(2)), started(1)),
+        fixture::fact(Some(world.item(2)), failed(1)),
+        fixture::fact(Some(world.item(2)), died(1)),
+    ]);
+    assert_eq!(world.queue().headings().count(), 1);
+    let held = Queue::open_held(&world.home.layout, &world.home.job, &lock).unwrap();
+    assert_eq!((held.headings().count(), held.open_entries()), (2, 2));
+}
+
+#[test]
+fn a_resumed_run_goes_on_with_the_histories_of_the_runs_before() {
+    // A run that died wrote nothing, or not all of it.
+    for lost in ["nothing", "the list", "all"] {
+        let world = World::new(&["1", "2", "3", "4", "5"]);
+        let mut run = world.begin();
+        run.happen(1, &[started(1), failed(1)]);
+        run.happen(2, &[started(1)]);
+        run.happen(3, &[started(1), failed(1), died(1)]);
+        run.happen(4, &[started(1), failed(1), died(1), replayed(1), started(2)]);
+        run.finish();
+        match lost {
+            "nothing" => {}
+            "the list" => fs::remove_file(world.home.layout.dlq_index(&world.home.job)).unwrap(),
+            _ => fs::remove_dir_all(world.home.layout.dlq_dir(&world.home.job)).unwrap(),
+        }
+        let mut run = world.resume();
+        run.happen(5, &[started(1), completed(1, false)]);
+        run.happen(1, &[started(2), failed(2), died(2)]);
+        run.happen(2, &[started(1), failed(1), died(1)]);
+        run.happen(3, &[kept()]);
+        run.happen(4, &[started(2), failed(2), died(2)]);
+        run.finish();
+        assert_eq!(run.problem(), None);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(world.histories(), @"
+        item-001 open: 1 command_failed, 2 command_failed
+        item-002 open: 1 interrupted, 1 command_failed
+        item-003 open: 1 command_failed, left something
+        item-004 open: 1 command_failed, 2 interrupted, 2 command_failed
+        ");
+        }
+        assert_eq!(world.queue().open_entries(), 4, "{lost}");
+        let written = world.files();
+        fs::remove_dir_all(world.home.layout.dlq_dir(&world.home.job)).unwrap();
+        world.queue();
+        assert_eq!(world.files(), written, "{lost}");
+    }
+}
+
+#[test]
+fn a_replay_goes_on_from_the_stored_entry_without_reading_the_journal() {
+    let world = World::new(&["1"]);
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), died(1)]);
+    run.finish();
+    let mut run = world.resume();
+    let records = run.record(1, &[replayed(1), started(2), completed(2, true), fixture::merged()]);
+    // If the journal were read, it would not be found.
+    let events = world.home.layout.events_dir(&world.home.job);
+    let hidden = events.with_extension("hidden");
+    rename(&events, &hidden);
+    run.hear(&records);
+    run.settle();
+    rename(&hidden, &events);
+    assert_eq!(run.problem(), None);
+    run.finish();
+    let entry = world.queue().entry(&world.item(1)).unwrap().unwrap();
+    assert_eq!((entry.status, entry.attempts), (EntryStatus::Resolved, 2));
+    assert_eq!(entry.failure_history.len(), 1);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the journal is put back at once")]
+fn rename(from: &std::path::Path, to: &std::path::Path) {
+    fs::rename(from, to).unwrap();
+}
+
+#[test]
+fn a_secret_in_the_data_of_an_item_is_hidden_and_stays_hidden() {
+    let world = World::new(&["{\"key\": \"correct-horse\", \"n\": 1.10}", "{\"n\": 1.10}"]);
+    let mut run = world.begin_with(Mask::new(["correct-horse".to_owned()]));
+    run.happen(1, &[started(1), failed(1), died(1)]);
+    run.happen(2, &[started(1), failed(1), died(1)]);
+    run.finish();
+    let data = || {
+        let queue = world.queue();
+        [1, 2].map(|item| {
+            let entry = queue.entry(&world.item(item)).unwrap().unwrap();
+            entry.item_data.get().to_owned()
+        })
+    };
+    assert_eq!(data(), ["{\"key\":\"***\",\"n\":1.1}", "{\"n\": 1.10}"]);
+    // Whoever completes the entry later does not know the secret.
+    world.append(vec![fixture::fact(Some(world.item(1)), kept())]);
+    assert_eq!(data(), ["{\"key\":\"***\",\"n\":1.1}", "{\"n\": 1.10}"]);
+    assert_eq!(world.queue().entry(&world.item(1)).unwrap().unwrap().revision, 2);
+}
+
+#[test]
+fn keys_that_are_paths_stay_in_the_directory() {
+    let keys = ["../../etc/passwd", "/abs", "index", "a b\nc", "é", "..", "CON"];
+    let world = World::keyed(&keys);
+    let mut run = world.begin();
+    for item in 1..=keys.len() {
+        run.happen(item, &[started(1), failed(1), died(1)]);
+    }
+    run.finish();
+    let directory = world.home.layout.dlq_items_dir(&world.home.job);
+    assert_eq!(fs::read_dir(directory).unwrap().count(), keys.len());
+    let queue = world.queue();
+    for key in keys {
+        let item = ItemId::of_key(key);
+        assert_eq!(queue.entry(&item).unwrap().unwrap().item_id, item);
+    }
+}
+
+#[test]
+fn two_readers_see_whole_entries_while_a_writer_is_at_work() {
+    const ITEMS: usize = 300;
+    let world = World::sized(ITEMS);
+    let mut run = world.begin();
+    let (layout, job) = (&world.home.layout, &world.home.job);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut most = 0;
+                while most < ITEMS {
+                    let queue = Queue::open(layout, job).unwrap();
+                    let headings: Vec<_> = queue.headings().map(Result::unwrap).collect();
+                    let items: std::collections::HashSet<_> =
+                        headings.iter().map(|heading| &heading.item_id).collect();
+                    assert_eq!(items.len(), headings.len());
+                    assert!(headings.len() >= most);
+                    most = headings.len();
+                    if let Some(newest) = headings.first() {
+                        assert!(queue.entry(&newest.item_id).unwrap().is_some());
+                    }
+                }
+            });
+        }
+        for item in 1..=ITEMS {
+            run.happen(item, &[started(1), failed(1), died(1)]);
+            if item % 7 == 0 {
+                run.settle();
+            }
+        }
+        run.finish();
+    });
+    assert_eq!(world.queue().open_entries(), ITEMS as u64);
+}
+
+#[test]
+fn the_ten_thousandth_entry_costs_what_the_first_did() {
+    const THOUSANDS: usize = 10;
+    let world = World::sized(THOUSANDS * 1000);
+    let mut run = world.begin();
+    let mut times = Vec::new();
+    for thousand in 0..THOUSANDS {
+        let items = (1..=1000).map(|item| thousand * 1000 + item);
+        let records: Vec<_> =
+            items.flat_map(|item| run.record(item, &[started(1), failed(1), died(1)])).collect();
+        let start = std::time::Instant::now();
+        run.hear(&records);
+        run.settle();
+        times.push(start.elapsed());
+    }
+    run.finish();
+    times.sort();
+    // The slowest of ten may be disturbed; most of them must not be.
+    assert!(times[7] < times[0] * 4, "{times:?}");
+    let queue = world.queue();
+    assert_eq!(queue.open_entries(), 10_000);
+    let start = std::time::Instant::now();
+    assert_eq!(queue.headings().take(20).map(Result::unwrap).count(), 20);
+    assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
+    assert_eq!(queue.headings().map(Result::unwrap).count(), 10_000);
+}
+
+#[test]
+fn a_job_that_never_was_has_no_queue() {
+    let world = World::new(&["1"]);
+    let error = Queue::open(&world.home.layout, &"other".parse().unwrap()).unwrap_err();
+    insta::assert_snapshot!(error, @"there is no job `other`");
+}

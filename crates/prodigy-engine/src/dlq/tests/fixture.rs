@@ -1,0 +1,282 @@
+//! A job with items, and runs that do nothing but record what happens to them.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    path::PathBuf,
+};
+
+use prodigy_core::{
+    dlq::EntryStatus,
+    event::{Event, Fact, Record},
+    ids::{AgentId, ItemId},
+    items::Item,
+    mask::Mask,
+};
+use serde_json::{Value, json, value::RawValue};
+
+use super::super::{DeadLetters, Queue};
+use crate::store::{
+    Durability, JobLock, Journal, Spool, create_dir,
+    fixture::{Home, at},
+};
+
+/// A job whose items are chosen.
+pub(super) struct World {
+    pub(super) home: Home,
+    items: Vec<ItemId>,
+    spool: Spool,
+    journal: RefCell<Journal>,
+    places: HashMap<ItemId, usize>,
+    /// How many seconds have passed.
+    now: Cell<i64>,
+}
+
+/// A run of the job.
+pub(super) struct Doing<'a> {
+    world: &'a World,
+    letters: DeadLetters,
+    last: u64,
+    lock: Option<JobLock>,
+}
+
+impl World {
+    pub(super) fn new(data: &[&str]) -> Self {
+        let ids = (1..=data.len()).map(|at| ItemId::at(at, data.len()));
+        Self::with(ids.zip(data.iter().map(|data| (*data).to_owned())).collect())
+    }
+
+    pub(super) fn sized(items: usize) -> Self {
+        let ids = (1..=items).map(|at| ItemId::at(at, items));
+        Self::with(ids.map(|id| (id, "{\"path\":\"src/main.rs\"}".to_owned())).collect())
+    }
+
+    pub(super) fn keyed(keys: &[&str]) -> Self {
+        Self::with(keys.iter().map(|key| (ItemId::of_key(key), json!(key).to_string())).collect())
+    }
+
+    fn with(items: Vec<(ItemId, String)>) -> Self {
+        let home = Home::new();
+        create_dir(&home.layout.state_dir(&home.job)).unwrap();
+        let chosen: Vec<Item> = items
+            .into_iter()
+            .enumerate()
+            .map(|(index, (id, data))| Item {
+                id,
+                index: index + 1,
+                data: RawValue::from_string(data).unwrap(),
+            })
+            .collect();
+        let spool = Spool::write(&home.layout.items_file(&home.job), chosen.iter()).unwrap();
+        let items: Vec<ItemId> = chosen.into_iter().map(|item| item.id).collect();
+        let golden = include_str!("../../../tests/golden/v1/items.jsonl");
+        let first: Value = serde_json::from_str(golden.lines().next().unwrap()).unwrap();
+        let mut facts = vec![
+            fact(None, first),
+            fact(
+                None,
+                json!({
+                    "event_type": "items_selected", "total": items.len(), "sha256": spool.sha256(),
+                }),
+            ),
+        ];
+        let queued = json!({"event_type": "item_queued"});
+        facts.extend(items.iter().map(|item| fact(Some(item.clone()), queued.clone())));
+        let journal = Journal::create(&home.layout, &home.job, Durability::Relaxed);
+        let mut journal = journal.unwrap();
+        journal.append(facts, at(0)).unwrap();
+        let places = items.iter().enumerate().map(|(place, item)| (item.clone(), place));
+        let places = places.collect();
+        Self { home, items, spool, journal: RefCell::new(journal), places, now: Cell::new(0) }
+    }
+
+    /// Returns an item, counted from 1.
+    pub(super) fn item(&self, number: usize) -> ItemId {
+        self.items[number - 1].clone()
+    }
+
+    pub(super) fn file(&self, number: usize) -> PathBuf {
+        self.home.layout.dlq_item(&self.home.job, &self.item(number))
+    }
+
+    pub(super) fn queue(&self) -> Queue {
+        Queue::open(&self.home.layout, &self.home.job).unwrap()
+    }
+
+    /// Returns the first run of the job.
+    pub(super) fn begin(&self) -> Doing<'_> {
+        self.begin_with(Mask::default())
+    }
+
+    pub(super) fn begin_with(&self, mask: Mask) -> Doing<'_> {
+        self.run(0, mask)
+    }
+
+    /// Returns a run that takes the job up again.
+    pub(super) fn resume(&self) -> Doing<'_> {
+        let event = json!({"event_type": "job_resumed", "version": "0.1.0"});
+        let resumed = self.append(vec![fact(None, event)]).last().unwrap().seq;
+        self.run(resumed - 1, Mask::default())
+    }
+
+    fn run(&self, before: u64, mask: Mask) -> Doing<'_> {
+        let (layout, job) = (self.home.layout.clone(), self.home.job.clone());
+        let hash = "ab".repeat(32);
+        let letters = DeadLetters::start(layout, job, hash, before, mask, self.spool.clone());
+        let lock = JobLock::take(&self.home.layout, &self.home.job).unwrap();
+        Doing { world: self, letters: letters.unwrap(), last: before, lock: Some(lock) }
+    }
+
+    /// Adds facts to the journal, a second later than the last.
+    pub(super) fn append(&self, facts: Vec<Fact>) -> Vec<Record> {
+        self.now.set(self.now.get() + 1);
+        self.journal.borrow_mut().append(facts, at(self.now.get())).unwrap()
+    }
+
+    /// Shows a text without what is different every time.
+    pub(super) fn show(&self, text: &str) -> String {
+        self.home.show(text)
+    }
+
+    pub(super) fn index(&self) -> String {
+        std::fs::read_to_string(self.home.layout.dlq_index(&self.home.job)).unwrap_or_default()
+    }
+
+    /// Shows the entries in the order in which they are listed.
+    pub(super) fn list(&self) -> String {
+        let queue = self.queue();
+        let lines = queue.headings().map(|heading| match heading {
+            Ok(heading) => format!(
+                "{} {} {} after {}, {} replays{}",
+                heading.item_id,
+                word(heading.status),
+                heading.reason_code,
+                heading.attempts,
+                heading.replays,
+                if heading.reprocess_eligible { ", eligible" } else { "" },
+            ),
+            Err(error) => self.show(&error.to_string()),
+        });
+        let lines: Vec<String> = lines.chain([format!("{} open", queue.open_entries())]).collect();
+        lines.join("\n")
+    }
+
+    /// Shows the attempts of every entry.
+    pub(super) fn histories(&self) -> String {
+        let queue = self.queue();
+        let mut entries: Vec<_> = queue
+            .headings()
+            .map(|heading| queue.entry(&heading.unwrap().item_id).unwrap().unwrap())
+            .collect();
+        entries.sort_by(|a, b| a.item_id.cmp(&b.item_id));
+        let lines = entries.iter().map(|entry| {
+            let attempts = entry.failure_history.iter();
+            let attempts: Vec<String> = attempts
+                .map(|detail| format!("{} {}", detail.attempt_number, detail.reason_code))
+                .collect();
+            let left = if entry.worktree_artifacts.is_some() { ", left something" } else { "" };
+            format!("{} {}: {}{left}", entry.item_id, word(entry.status), attempts.join(", "))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the files of the entries, by name.
+    pub(super) fn files(&self) -> Vec<(String, String)> {
+        let directory = self.home.layout.dlq_items_dir(&self.home.job);
+        if !directory.exists() {
+            return Vec::new();
+        }
+        let files = crate::store::fixture::files_in(&directory).into_iter();
+        files.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect()
+    }
+}
+
+impl Doing<'_> {
+    /// Records what happens to an item, and passes it on.
+    pub(super) fn happen(&mut self, number: usize, events: &[Value]) {
+        let records = self.record(number, events);
+        self.hear(&records);
+    }
+
+    /// Records what happens to an item.
+    pub(super) fn record(&self, number: usize, events: &[Value]) -> Vec<Record> {
+        let item = self.world.item(number);
+        let facts = events.iter().map(|event| fact(Some(item.clone()), event.clone()));
+        self.world.append(facts.collect())
+    }
+
+    pub(super) fn hear(&mut self, records: &[Record]) {
+        for record in records {
+            let place = record.item_id.as_ref().and_then(|item| self.world.places.get(item));
+            self.letters.hear(record, place.copied());
+            self.last = record.seq;
+        }
+    }
+
+    pub(super) fn settle(&self) {
+        self.letters.settle();
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.letters.finish(self.last);
+        self.lock = None;
+    }
+
+    /// Ends as if the process had been killed, whatever was written by then.
+    pub(super) fn die(mut self) {
+        self.lock = None;
+    }
+
+    pub(super) fn problem(&self) -> Option<String> {
+        self.letters.problem()
+    }
+}
+
+pub(super) fn fact(item_id: Option<ItemId>, event: Value) -> Fact {
+    let event: Event = serde_json::from_value(event).unwrap();
+    let agent_id = item_id.as_ref().map(|_| AgentId::new(1));
+    Fact { agent_id, item_id, event }
+}
+
+fn word(status: EntryStatus) -> String {
+    serde_json::to_value(status).unwrap().as_str().unwrap().to_owned()
+}
+
+pub(super) fn started(attempt: u32) -> Value {
+    json!({"event_type": "agent_started", "attempt": attempt, "correlation_id": "agent-1-item"})
+}
+
+pub(super) fn failed(attempt: u32) -> Value {
+    json!({
+        "event_type": "agent_failed", "attempt": attempt, "step": "1", "name": "shell: make",
+        "duration_ms": 900, "then": "dead_letter",
+        "failure": {"kind": "command_failed", "message": "exit code 2", "exit_code": 2},
+    })
+}
+
+pub(super) fn died(attempts: u32) -> Value {
+    let failure = json!({"kind": "command_failed", "message": "exit code 2", "exit_code": 2});
+    json!({"event_type": "item_dead_lettered", "attempts": attempts, "failure": failure})
+}
+
+pub(super) fn kept() -> Value {
+    json!({"event_type": "worktree_preserved", "path": "/w/item", "reason": "the item failed"})
+}
+
+pub(super) fn replayed(replay: u32) -> Value {
+    json!({"event_type": "replay_started", "replay": replay, "by": "ann"})
+}
+
+pub(super) fn completed(attempt: u32, commits: bool) -> Value {
+    let head = if commits { "b" } else { "a" };
+    json!({
+        "event_type": "agent_completed", "attempt": attempt, "duration_ms": 1, "base": "a",
+        "head": head, "commits": u64::from(commits),
+    })
+}
+
+pub(super) fn merged() -> Value {
+    json!({
+        "event_type": "worktree_merged", "source": "s", "target": "t", "commit": "b", "commits": 1,
+    })
+}

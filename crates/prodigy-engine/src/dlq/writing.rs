@@ -1,0 +1,316 @@
+//! The thread that writes dead letters: what it knows, and when it writes.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    dlq::{EntryStatus, JobFacts, Letter},
+    event::{Event, Record},
+    ids::{ItemId, JobId},
+};
+
+use super::{
+    Error, Heading,
+    index::last_mark,
+    letters::Letters,
+    projection::{Projection, is_open},
+    scan::{self, Scan},
+    writer::{Order, tell},
+};
+use crate::store::{Layout, Spool};
+
+/// How long an entry is held back: what the attempt left behind is known a moment later.
+const HOLD: Duration = Duration::from_millis(100);
+/// How long it takes until what could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How many entries that cannot be written are remembered; the others are found in the
+/// journal when it is possible again.
+const REMEMBERED: usize = 10_000;
+
+/// What the thread works with.
+pub(super) struct Writer {
+    pub(super) layout: Layout,
+    pub(super) job: JobId,
+    pub(super) workflow_hash: String,
+    /// The last record of the runs before.
+    pub(super) before: u64,
+    pub(super) projection: Projection,
+    pub(super) spool: Spool,
+    pub(super) letters: Letters,
+    /// Records of items of which it is not known yet whether an earlier run knew them.
+    pub(super) begun: HashMap<ItemId, Vec<Record>>,
+    /// What is known about items whose entries changed and are not written.
+    pub(super) due: HashMap<ItemId, Due>,
+    /// The same items, in the order in which they are written.
+    pub(super) order: VecDeque<(Instant, ItemId)>,
+    /// What is known of the runs before.
+    pub(super) past: Past,
+    /// Whether entries were forgotten that could not be written.
+    pub(super) is_incomplete: bool,
+    pub(super) problem: Arc<Mutex<Option<String>>>,
+}
+
+/// An entry that is to be written.
+pub(super) struct Due {
+    place: Option<usize>,
+    was_open: bool,
+}
+
+/// What is known of the runs before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// There were none, or they were read.
+    Known,
+    /// What they left is in the files, except for items that did not die.
+    Listed,
+    /// The files may not even have that.
+    Unknown,
+}
+
+/// Returns what is known of the runs before.
+pub(super) fn past(
+    layout: &Layout,
+    job: &JobId,
+    before: u64,
+    problem: &Mutex<Option<String>>,
+) -> Past {
+    let mark = last_mark(layout, job).unwrap_or_else(|error| {
+        tell(problem, &error);
+        None
+    });
+    match mark {
+        _ if before == 0 => Past::Known,
+        Some(mark) if mark.seq >= before => Past::Listed,
+        Some(_) | None => Past::Unknown,
+    }
+}
+
+impl Writer {
+    pub(super) fn run(&mut self, orders: &Receiver<Order>) {
+        loop {
+            // However much there is to hear, what is due is written.
+            self.write(false);
+            let order = match self.order.front() {
+                Some((at, _)) => orders.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match order {
+                Ok(Order::Record(record, place)) => self.hear(*record, place),
+                Ok(Order::Settle(done)) => {
+                    self.write(true);
+                    // Nobody waits any more, which is fine.
+                    done.send(()).ok();
+                }
+                Ok(Order::Finish(last)) => {
+                    self.write(true);
+                    self.mark(last);
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The run broke off; what is missing is found in the journal.
+                Err(RecvTimeoutError::Disconnected) => return self.write(true),
+            }
+        }
+    }
+
+    /// Takes in a record.
+    fn hear(&mut self, record: Record, place: Option<usize>) {
+        let Some(item) = record.item_id.clone() else { return };
+        if self.is_unheard_of(&item) && is_harmless(&record.event) {
+            let ends = matches!(&record.event, Event::WorktreeMerged { .. })
+                || matches!(&record.event, Event::AgentCompleted(done) if !done.has_commits());
+            if ends {
+                self.begun.remove(&item);
+            } else {
+                self.begun.entry(item).or_default().push(record);
+            }
+            return;
+        }
+        let Some(mut letter) = self.letter(&item, &record.event) else { return };
+        let was_open = is_open(&letter);
+        let revision = letter.revision();
+        let earlier = self.begun.remove(&item).unwrap_or_default();
+        let log = |item: &ItemId, attempt| scan::log(&self.layout, &self.job, item, attempt);
+        let origin = JobFacts { workflow_hash: &self.workflow_hash, log: &log };
+        for record in earlier.iter().chain([&record]) {
+            letter.apply(record, origin);
+        }
+        if letter.revision() != revision && !self.due.contains_key(&item) {
+            self.due.insert(item.clone(), Due { place, was_open });
+            self.order.push_back((Instant::now() + HOLD, item));
+        }
+        if !letter.is_over() {
+            self.letters.put(letter);
+        }
+    }
+
+    /// Returns whether nothing is known of an item, and no run before gave it up: whether one
+    /// of them knew it matters only once it fails.
+    fn is_unheard_of(&self, item: &ItemId) -> bool {
+        let file = self.layout.dlq_item(&self.job, item);
+        self.past == Past::Listed && !self.letters.has(item) && file.symlink_metadata().is_err()
+    }
+
+    /// Returns what is known of an item; `None` if an event says nothing that matters.
+    fn letter(&mut self, item: &ItemId, event: &Event) -> Option<Letter> {
+        if let Some(letter) = self.letters.take(item) {
+            return Some(letter);
+        }
+        let mut stored = self.projection.stored(item);
+        let is_enough = match (self.past, &stored) {
+            (Past::Known, _) => true,
+            // What was under way when a run ended is only in the journal.
+            (Past::Listed, Some(stored)) => stored.status != EntryStatus::Replaying,
+            (Past::Listed, None) | (Past::Unknown, _) => false,
+        };
+        if !is_enough {
+            self.read_past();
+            if let Some(letter) = self.letters.take(item) {
+                return Some(letter);
+            }
+            stored = self.projection.stored(item);
+        }
+        if let Some(entry) = stored {
+            return Some(Letter::of_entry(entry));
+        }
+        let is_begun = self.begun.contains_key(item);
+        let new = || Letter::new(self.job.clone(), item.clone());
+        scan::begin(&self.job, item, event).or_else(|| is_begun.then(new))
+    }
+
+    /// Reads what the runs before left undone, and writes what they did not get to write.
+    fn read_past(&mut self) {
+        let was_listed = self.past == Past::Listed;
+        // It is read once: if that fails, it fails again.
+        self.past = Past::Known;
+        let scanned = Scan::read(&self.layout, &self.job, self.before).and_then(|mut scan| {
+            // What is listed is counted, and may have changed in this run.
+            let written = if was_listed {
+                Ok(())
+            } else {
+                let after = last_mark(&self.layout, &self.job)?.map_or(0, |mark| mark.seq);
+                let missing = scan.changed_after(after);
+                scan.write(&missing, &mut self.projection, Some(&self.spool))
+            };
+            Ok((scan, written))
+        });
+        match scanned {
+            Ok((mut scan, written)) => {
+                if let Err(error) = written {
+                    tell(&self.problem, &error);
+                    self.is_incomplete = true;
+                }
+                let items: Vec<ItemId> = scan.letters.items().cloned().collect();
+                for item in items {
+                    let status = scan.dead.get(&item).map(|dead| dead.status);
+                    if status.is_none_or(|status| status == EntryStatus::Replaying)
+                        && let Some(letter) = scan.letters.take(&item)
+                    {
+                        self.letters.put(letter);
+                    }
+                }
+            }
+            Err(error) => {
+                tell(&self.problem, &error);
+                self.is_incomplete = true;
+            }
+        }
+    }
+
+    /// Writes the entries whose time has come, or all of them.
+    fn write(&mut self, all: bool) {
+        let now = Instant::now();
+        let mut written = Vec::new();
+        let mut failed = None;
+        let is_due = |(at, _): &(Instant, ItemId)| all || *at <= now;
+        while self.order.front().is_some_and(is_due)
+            && let Some((_, item)) = self.order.pop_front()
+        {
+            match self.write_entry(&item) {
+                Ok(Some((letter, heading, due))) => written.push((letter, heading, due)),
+                Ok(None) => {}
+                Err(error) => {
+                    failed = Some(error);
+                    self.order.push_front((now + AGAIN, item));
+                    break;
+                }
+            }
+        }
+        let open = self.projection.listing.open;
+        for (letter, heading, due) in &written {
+            self.projection.list(letter, heading.clone(), due.was_open);
+        }
+        if let Err(error) = self.projection.listing.write() {
+            self.projection.listing.open = open;
+            for (letter, _, due) in written.drain(..).rev() {
+                let item = letter.item_id().clone();
+                self.order.push_front((now + AGAIN, item.clone()));
+                self.due.insert(item, due);
+                self.letters.put(letter);
+            }
+            failed = Some(error);
+        }
+        for (letter, ..) in written {
+            if letter.status() == Some(EntryStatus::Replaying) {
+                self.letters.put(letter);
+            }
+        }
+        if let Some(error) = failed {
+            tell(&self.problem, &error);
+            for (at, _) in &mut self.order {
+                *at = (*at).max(now + AGAIN);
+            }
+            while self.order.len() > REMEMBERED {
+                if let Some((_, item)) = self.order.pop_front() {
+                    self.due.remove(&item);
+                    self.letters.take(&item);
+                    self.is_incomplete = true;
+                }
+            }
+        }
+    }
+
+    fn write_entry(&mut self, item: &ItemId) -> Result<Option<(Letter, Heading, Due)>, Error> {
+        let (Some(letter), Some(due)) = (self.letters.take(item), self.due.remove(item)) else {
+            return Ok(None);
+        };
+        match self.projection.put(&letter, due.place) {
+            Ok(Some(heading)) => Ok(Some((letter, heading, due))),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.due.insert(item.clone(), due);
+                self.letters.put(letter);
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes that everything up to a record is in the files, if it is.
+    fn mark(&mut self, last: u64) {
+        let is_whole = self.order.is_empty() && !self.is_incomplete && self.past != Past::Unknown;
+        if is_whole && self.projection.listing.is_there() {
+            self.projection.listing.mark(last);
+            if let Err(error) = self.projection.listing.write() {
+                tell(&self.problem, &error);
+            }
+        }
+    }
+}
+
+/// Returns whether an event alone gives no reason to look an item up.
+fn is_harmless(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::AgentStarted { .. }
+            | Event::AgentUsage { .. }
+            | Event::AgentCompleted(_)
+            | Event::WorktreeMerged { .. }
+            | Event::WorktreePreserved { .. }
+    )
+}

@@ -1,0 +1,49 @@
+//! Whether the kernel ended processes for want of memory.
+
+use std::fs;
+
+/// Where the kernel counts what it did about memory.
+const COUNTERS: &str = "/proc/vmstat";
+
+/// How many processes the kernel had ended when it was last looked.
+///
+/// The count is that of the whole machine, so it proves nothing by itself. But a program that
+/// was killed, by somebody who is not us, while the count grew, had no memory.
+#[derive(Debug)]
+pub(super) struct OomKills(Option<u64>);
+
+impl OomKills {
+    /// Looks for the first time. Without the counter nothing is ever found.
+    pub(super) fn now() -> Self {
+        Self(fs::read_to_string(COUNTERS).ok().and_then(|text| count(&text)))
+    }
+
+    /// Returns whether there are more than the last time.
+    pub(super) fn have_grown(&mut self) -> bool {
+        let Self(before) = std::mem::replace(self, Self::now());
+        before.zip(self.0).is_some_and(|(before, now)| now > before)
+    }
+}
+
+fn count(counters: &str) -> Option<u64> {
+    counters.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_found_among_the_others() {
+        assert_eq!(count("pgfault 5\noom_kill_disable 3\noom_kill 7\nend 1\n"), Some(7));
+        assert_eq!(count("pgfault 5\n"), None);
+        assert_eq!(count("oom_kill many\n"), None);
+    }
+
+    #[test]
+    fn only_growth_counts() {
+        // No process of this machine dies of anything that would make the count this high.
+        assert!(!OomKills(Some(u64::MAX)).have_grown());
+        assert!(!OomKills(None).have_grown());
+    }
+}

@@ -1,0 +1,269 @@
+//! What becomes of a worktree when an attempt is over, and of what is left when it is tried again.
+
+use std::sync::Arc;
+
+use prodigy_core::{
+    event::{Event, Fact, LeftBehind},
+    failure::Failure,
+    ids::{ItemId, JobId},
+    mask::Mask,
+    workflow::Preserve,
+};
+
+use super::{
+    crew::Crew,
+    worker::{Desk, blocking},
+};
+use crate::{
+    git::{ChangeKind, ChangedFile, Leftover, Slot},
+    step::Identity,
+    store::{Layout, write_projection},
+};
+
+/// How many files are named of those that were not committed, and how much of each name.
+const NAMED: usize = 10;
+const NAME_LENGTH: usize = 120;
+
+/// An attempt whose worktree is put away.
+pub(super) struct PutAway {
+    pub(super) id: ItemId,
+    pub(super) attempt: u32,
+    pub(super) left: Option<Leftover>,
+    /// Whether the item has failed for good.
+    pub(super) failed: bool,
+    /// Whether the worktree can be used again.
+    pub(super) clean: bool,
+}
+
+/// In which way something of an attempt is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    Worktree,
+    Reference,
+    Nothing,
+}
+
+impl Desk {
+    /// Keeps what is worth keeping, and makes the worktree ready for the next item.
+    pub(super) async fn put_away(&mut self, ended: PutAway) {
+        let Some(slot) = self.slot.take() else { return };
+        let is_untouched = ended.left.as_ref().is_some_and(|left| left.is_untouched);
+        let keep = match self.crew.preserve {
+            Preserve::Always => true,
+            Preserve::Failed => ended.failed && !is_untouched,
+            Preserve::Never => false,
+        };
+        let keeping = match keep {
+            true if !ended.clean || self.crew.keeps_another() => Keeping::Worktree,
+            true => Keeping::Reference,
+            false => Keeping::Nothing,
+        };
+        let (slot, behind) = match &ended.left {
+            Some(left) if ended.failed && !left.is_untouched => {
+                self.look_behind(slot, &ended, left.clone(), keeping).await
+            }
+            Some(_) | None => (Some(slot), None),
+        };
+        let Some(slot) = slot else { return };
+        match keeping {
+            Keeping::Worktree => self.keep_worktree(slot, ended, behind).await,
+            Keeping::Reference => self.keep_reference(slot, &ended, behind).await,
+            Keeping::Nothing => {
+                self.slot = Some(slot);
+                if behind.is_some() {
+                    let reason = "the item failed; no worktree is kept";
+                    self.tell_kept(&ended.id, String::new(), reason, behind);
+                }
+                if !ended.clean {
+                    self.discard().await;
+                }
+            }
+        }
+    }
+
+    /// Finds out what an item that failed for good left behind, and writes its patch.
+    async fn look_behind(
+        &mut self,
+        slot: Slot,
+        ended: &PutAway,
+        left: Leftover,
+        keeping: Keeping,
+    ) -> (Option<Slot>, Option<Box<LeftBehind>>) {
+        let (crew, id) = (Arc::clone(&self.crew), ended.id.clone());
+        let looked = blocking(move || {
+            if keeping == Keeping::Nothing && left.commits > 0 {
+                slot.name_commits(&left.head)?;
+            }
+            let branch = match keeping {
+                Keeping::Worktree => slot.lasting_branch(true, &left.head, left.commits),
+                // The reference has the commits, and the branch is deleted.
+                Keeping::Reference => None,
+                Keeping::Nothing => slot.lasting_branch(false, &left.head, left.commits),
+            };
+            let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
+            let behind = LeftBehind { branch, commits: left.commits, uncommitted, patch };
+            Ok((slot, behind))
+        });
+        // A slot that git would not work with is not used again.
+        let Ok((slot, behind)) = looked.await else {
+            self.old = None;
+            return (None, None);
+        };
+        if behind.branch.is_some() {
+            self.old = None;
+        }
+        let is_something = behind != LeftBehind::default();
+        (Some(slot), is_something.then(|| Box::new(behind)))
+    }
+
+    /// Keeps an item's worktree as it is.
+    async fn keep_worktree(&mut self, slot: Slot, ended: PutAway, behind: Option<Box<LeftBehind>>) {
+        let PutAway { id, attempt, left, failed, .. } = ended;
+        let path = self.crew.worktrees.join(id.as_str());
+        // The worktree of an item that failed for good stays on its branch.
+        let leave_at = left.filter(|_| !failed).map(|left| left.head);
+        if failed {
+            self.old = None;
+        }
+        let reason = if failed { "the item failed" } else { "`preserve_worktrees` is `always`" };
+        match blocking(move || slot.keep_as(&path, attempt, leave_at.as_deref())).await {
+            Ok(path) => self.tell_kept(&id, path.to_string_lossy().into_owned(), reason, behind),
+            Err(failure) => self.tell_kept(&id, String::new(), &failure.message, behind),
+        }
+    }
+
+    /// Keeps a reference to all that was in an item's worktree.
+    async fn keep_reference(
+        &mut self,
+        slot: Slot,
+        ended: &PutAway,
+        behind: Option<Box<LeftBehind>>,
+    ) {
+        let (name, attempt) = (failed_reference(&self.crew, &ended.id), ended.attempt);
+        match blocking(move || slot.record(&name, attempt).map(|name| (slot, name))).await {
+            Ok((slot, name)) => {
+                self.slot = Some(slot);
+                let reason = "the item failed; `git show` has what it left";
+                self.tell_kept(&ended.id, name, reason, behind);
+            }
+            Err(failure) => {
+                // Nothing else has the commits now.
+                self.old = None;
+                self.tell_kept(&ended.id, String::new(), &failure.message, behind);
+            }
+        }
+    }
+
+    fn tell_kept(&self, id: &ItemId, path: String, reason: &str, left: Option<Box<LeftBehind>>) {
+        let event = Event::WorktreePreserved { path, reason: reason.to_owned(), left };
+        let (agent_id, item_id) = (Some(self.agent), Some(id.clone()));
+        self.crew.tools.tell(Fact { agent_id, item_id, event });
+    }
+
+    /// Gets out of the way what is left of the attempt that an item failed for good with.
+    pub(super) async fn free_branch(
+        &self,
+        identity: &Identity,
+        branch: &str,
+    ) -> Result<(), Failure> {
+        let Some(item) = identity.item.as_ref().filter(|item| self.crew.rises(&item.id)) else {
+            return Ok(());
+        };
+        let reference = failed_reference(&self.crew, &item.id);
+        let (repo, branch) = (self.crew.repo.clone(), branch.to_owned());
+        let last = item.attempt.saturating_sub(1);
+        blocking(move || repo.free_item_branch(&branch, &reference, last)).await?;
+        Ok(())
+    }
+}
+
+/// Returns the reference that holds what an item left which failed for good.
+fn failed_reference(crew: &Crew, item: &ItemId) -> String {
+    format!("refs/prodigy/{}/failed/{item}", crew.job)
+}
+
+/// Where patches are written.
+pub(super) struct Patches<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) job: &'a JobId,
+    pub(super) mask: &'a Mask,
+}
+
+impl Crew {
+    fn patches(&self) -> Patches<'_> {
+        Patches { layout: &self.tools.layout, job: &self.job, mask: &self.mask }
+    }
+}
+
+impl Patches<'_> {
+    /// Describes what was not committed, and writes it as a patch; returns the patch's path.
+    ///
+    /// That there is no patch is no failure: the description says why.
+    pub(super) fn uncommitted(
+        &self,
+        slot: &Slot,
+        id: &ItemId,
+        left: &Leftover,
+    ) -> (Option<String>, Option<String>) {
+        if left.uncommitted.is_empty() {
+            return (None, None);
+        }
+        let mut text = summary(&left.uncommitted);
+        let patch = match slot.patch(left, self.mask) {
+            Ok(Some(patch)) => patch,
+            Ok(None) => {
+                text.push_str("; too large for a patch");
+                return (Some(text), None);
+            }
+            Err(error) => {
+                text.push_str(&no_patch(&error));
+                return (Some(text), None);
+            }
+        };
+        if !patch.left_out.is_empty() {
+            let names: Vec<_> = patch.left_out.iter().map(|path| format!("`{path}`")).collect();
+            text.push_str("; not in the patch, because of a secret: ");
+            text.push_str(&names.join(", "));
+        }
+        if patch.bytes.is_empty() {
+            return (Some(text), None);
+        }
+        let file = self.layout.dlq_patch(self.job, id);
+        let file = std::path::absolute(&file).unwrap_or(file);
+        match write_projection(&file, &patch.bytes) {
+            Ok(()) => (Some(text), Some(file.to_string_lossy().into_owned())),
+            Err(error) => {
+                text.push_str(&no_patch(&error));
+                (Some(text), None)
+            }
+        }
+    }
+}
+
+fn no_patch(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("; no patch was written: {error}{cause}")
+}
+
+/// Says which files were changed, for people.
+fn summary(files: &[ChangedFile]) -> String {
+    let word = |kind: ChangeKind| match kind {
+        ChangeKind::New => "new",
+        ChangeKind::Modified => "modified",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Unmerged => "in conflict",
+    };
+    let mut files = files.iter().map(|file| format!("{} {}", short(&file.path), word(file.kind)));
+    let text = files.by_ref().take(NAMED).collect::<Vec<_>>().join(", ");
+    match files.len() {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+fn short(path: &str) -> String {
+    match path.char_indices().nth(NAME_LENGTH) {
+        Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
+        None => path.to_owned(),
+    }
+}

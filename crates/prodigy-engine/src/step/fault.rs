@@ -1,0 +1,52 @@
+//! Failures that no step is to blame for: git, files, supervisors.
+
+use std::{error::Error, io, iter};
+
+use prodigy_core::{
+    classify::{of_io, of_text},
+    failure::{Failure, FailureKind},
+};
+
+use crate::process;
+
+/// Makes a failure of something that could not be done with a worktree.
+///
+/// The reason code follows from what the operating system said, then from the words.
+pub fn fault(error: &(dyn Error + 'static)) -> Failure {
+    let causes = || iter::successors(Some(error), |&error| error.source());
+    let message = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let found = causes().find_map(|cause| of_io(cause.downcast_ref::<io::Error>()?.kind()));
+    match found {
+        Some(kind) => Failure::new(kind, message),
+        None => worktree_fault(message),
+    }
+}
+
+/// Makes a failure of something that could not be done with a worktree, of its words alone.
+pub fn worktree_fault(message: impl Into<String>) -> Failure {
+    let message = message.into();
+    Failure::new(of_text(&message).unwrap_or(FailureKind::WorktreeError), message)
+}
+
+/// Makes a failure of a file that could not be read or written.
+pub(super) fn file_failure(error: &io::Error, message: &str) -> Failure {
+    Failure::new(of_io(error.kind()).unwrap_or(FailureKind::WorktreeError), message)
+}
+
+/// Makes a failure of a launch that was not seen to its end.
+pub(super) fn not_launched(error: &process::Error) -> Failure {
+    match error {
+        process::Error::TooLarge => Failure::new(FailureKind::PayloadTooLarge, error.to_string()),
+        // The step was not started.
+        process::Error::Log { message } => {
+            let kind = of_text(message).unwrap_or(FailureKind::StoreUnavailable);
+            Failure::new(kind, error.to_string())
+        }
+        process::Error::Start { .. }
+        | process::Error::TimedOut { .. }
+        | process::Error::TooMuchOutput { .. }
+        | process::Error::Follow { .. }
+        | process::Error::NoSupervisor { .. }
+        | process::Error::Lost { .. } => Failure::new(FailureKind::WorkerLost, error.to_string()),
+    }
+}
