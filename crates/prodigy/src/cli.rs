@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Schema(commands::schema::SchemaCommand),
     #[command(subcommand)]
     Worktree(commands::worktree::WorktreeCommand),
+    #[command(subcommand)]
+    Dlq(commands::dlq::DlqCommand),
     Doctor(commands::doctor::DoctorArgs),
     Events(commands::events::EventsArgs),
     #[command(visible_alias = "sessions")]

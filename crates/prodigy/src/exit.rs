@@ -22,6 +22,8 @@ pub(crate) enum Exit {
     MergeOutstanding = 7,
     /// A workflow or configuration file is invalid.
     Invalid = 9,
+    /// Nothing of what was to be replayed may be replayed.
+    ReplayDenied = 10,
     /// Another process holds the job; try again later.
     Busy = 75,
     /// Ctrl-C.
@@ -41,6 +43,7 @@ impl Exit {
         Self::StoppedByPolicy,
         Self::MergeOutstanding,
         Self::Invalid,
+        Self::ReplayDenied,
         Self::Busy,
         Self::Interrupted,
         Self::Terminated,
@@ -73,6 +76,10 @@ impl Exit {
             Self::Invalid => {
                 "A workflow or configuration file is invalid, or asks for something that this \
                  version cannot do. Every mistake is listed with its place."
+            }
+            Self::ReplayDenied => {
+                "Dead letters were to be replayed, and the reasons of all of them speak against \
+                 it. They are listed with what would help."
             }
             Self::Busy => "Another process holds the job. Nothing was changed; try again later.",
             Self::Interrupted => "Ctrl-C. The job is paused and can be resumed.",

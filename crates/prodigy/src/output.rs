@@ -66,6 +66,17 @@ impl Output {
         writeln!(self.stderr, "{note}").ok();
     }
 
+    /// Returns how many columns data has, if it goes to a terminal.
+    pub(crate) fn width(&self) -> Option<usize> {
+        if !self.terminal {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout());
+        let columns = size.map_or(80, |size| size.ws_col);
+        // A terminal that does not know its size says 0.
+        Some(if columns == 0 { 80 } else { columns.max(20).into() })
+    }
+
     /// Returns whether notes may use colour.
     pub(crate) fn color(&self) -> bool {
         self.color

@@ -17,6 +17,7 @@ use crate::{
     cli::Args,
     error::{CliError, explained},
     exit::Exit,
+    output::one_line,
 };
 
 /// What to do about a home that cannot be used.
@@ -46,6 +47,14 @@ pub(crate) fn program(args: &Args) -> String {
         Some(home) if args.home != variable => format!("prodigy --home {}", quoted(home)),
         Some(_) | None => "prodigy".to_owned(),
     }
+}
+
+/// Returns who calls, as far as the system says; nobody has proved it.
+pub(crate) fn user() -> String {
+    let name = ["USER", "LOGNAME"].into_iter().find_map(|name| {
+        std::env::var(name).ok().map(|name| one_line(name.trim())).filter(|name| !name.is_empty())
+    });
+    name.unwrap_or_else(|| format!("user {}", rustix::process::geteuid().as_raw()))
 }
 
 /// Returns a path as a shell takes it.

@@ -15,6 +15,7 @@ use self::{
     stats::StatsArgs,
 };
 pub(super) use self::{
+    filter::since,
     line::brief,
     list::{Stopped, is_end},
 };

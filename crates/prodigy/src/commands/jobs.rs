@@ -308,11 +308,11 @@ fn workflow(summary: &Summary) -> String {
 }
 
 /// Returns a moment for a table.
-fn minute(at: Timestamp) -> String {
+pub(super) fn minute(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// Returns a moment as it can be typed for `--since`.
-fn second(at: Timestamp) -> String {
+pub(super) fn second(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod context;
+pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Validate(command) => validate::run(args, command, out),
         Command::Schema(command) => schema::run(args, command, out),
         Command::Worktree(command) => worktree::run(args, command, out),
+        Command::Dlq(command) => dlq::run(args, command, out),
         Command::Doctor(command) => doctor::run(args, command, out),
         Command::Events(command) => events::run(args, command, out),
         Command::Jobs(command) => jobs::run(args, command, out),

@@ -19,6 +19,7 @@ pub(crate) struct ReferenceArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ReferencePage {
     Cli,
+    DeadLetters,
     Events,
     ExitCodes,
     FailureCodes,
@@ -32,6 +33,7 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let page = match command.page {
         ReferencePage::Cli => cli(),
+        ReferencePage::DeadLetters => reference::dead_letters_markdown(),
         ReferencePage::Events => reference::events_markdown(),
         ReferencePage::ExitCodes => exit::markdown(),
         ReferencePage::FailureCodes => reference::failure_codes_markdown(),

@@ -2,17 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use prodigy_core::{event::ChangedWorkflow, ids::JobId};
+use prodigy_core::{
+    event::{ChangedWorkflow, JobStarted, Mode},
+    ids::JobId,
+};
 use prodigy_engine::{
     git::Repo,
-    run::{self, Resumption},
+    run::{self, Replay, Resumption, Texts, Which},
     store::JobLock,
 };
 
 use super::{
     context,
     lookup::{find_job, job_error},
-    run::{ItemArgs, Sizes},
+    run::{ItemArgs, Sizes, without_items},
     setup,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workflow_file};
@@ -20,7 +23,8 @@ use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workf
 /// Take up a job that stopped before its end
 ///
 /// Finished steps and items are kept. A step that was cut off is run again from the
-/// state of the worktree in which it began, an item from the beginning. The workflow is the one that the job began with.
+/// state of the worktree in which it began, an item from the beginning. Items in the dead letter
+/// queue are tried again where their reasons allow it. The workflow is the one that the job began with.
 /// A job that is named is found from any directory.
 ///
 /// Exit codes: those of `prodigy run`, and 75 if another process works on the job.
@@ -35,6 +39,10 @@ pub(crate) struct ResumeArgs {
 
     #[command(flatten)]
     items: ItemArgs,
+
+    /// Leave the items in the dead letter queue alone
+    #[arg(long)]
+    no_dlq: bool,
 
     /// Use the workflow file as it is now instead of as it was
     #[arg(long)]
@@ -61,18 +69,22 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let stored = workflow_file::stored(&layout.state_dir(&job))?;
     let started = context::started(&layout, &job)?;
     let items = command.items.read(started.mode)?;
-    let file = current(command, &stored, &started.workflow_file, out)?;
+    if command.no_dlq && started.mode == Mode::Sequential {
+        return Err(without_items("--no-dlq"));
+    }
+    let file = current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
     setup::refuse_unsupported(&file)?;
-    let changed = (file.hash() != started.workflow_hash).then(|| {
-        let Sizes { mode, steps, setup, reduce } = Sizes::of(&file.loaded.workflow);
-        let hash = file.hash();
-        let (setup_steps, reduce_steps) = (setup, reduce);
-        (ChangedWorkflow { hash, mode, steps, setup_steps, reduce_steps }, file.texts())
-    });
+    let changed = changed(&file, &started);
     let yes = command.yes || started.yes;
     let junit = command.junit.clone();
     let world = setup::World { home, repo, yes, profile: started.profile, items, junit };
-    let resumption = Resumption { job: job.clone(), lock, changed };
+    let replay = (!command.no_dlq).then(|| Replay {
+        which: Which::Unasked,
+        rerun_reduce: false,
+        by: context::user(),
+        reason: Some("the job was resumed".to_owned()),
+    });
+    let resumption = Resumption { job: job.clone(), lock, changed, replay };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
@@ -94,15 +106,29 @@ fn repo_of(args: &Args, command: &ResumeArgs) -> Result<Repo, CliError> {
     context::repo(Some(Path::new(&started.repository)))
 }
 
+/// Returns what a workflow changes that takes the place of the one a job began with.
+pub(super) fn changed(
+    file: &workflow_file::File,
+    started: &JobStarted,
+) -> Option<(ChangedWorkflow, Texts)> {
+    let hash = file.hash();
+    let is_changed = hash != started.workflow_hash;
+    is_changed.then(|| {
+        let Sizes { mode, steps, setup, reduce } = Sizes::of(&file.loaded.workflow);
+        let (setup_steps, reduce_steps) = (setup, reduce);
+        (ChangedWorkflow { hash, mode, steps, setup_steps, reduce_steps }, file.texts())
+    })
+}
+
 /// Returns the workflow to go on with, and says so when the file has changed.
-fn current(
-    command: &ResumeArgs,
+pub(super) fn current(
+    use_current_workflow: bool,
     stored: &workflow_file::File,
     given: &str,
     out: &mut Output,
 ) -> Result<workflow_file::File, CliError> {
     let path = place(stored, given);
-    if command.use_current_workflow {
+    if use_current_workflow {
         let path = path.ok_or_else(|| {
             let message =
                 format!("the workflow of this job stands in no file: it is from `{given}`");

@@ -122,7 +122,8 @@ pub(crate) enum NoItems {
     Fail,
 }
 
-fn without_items(flag: &str) -> CliError {
+/// Refuses a flag for a workflow that has no items.
+pub(super) fn without_items(flag: &str) -> CliError {
     let message = format!("`{flag}` is for workflows that have items; this one is sequential");
     CliError::new(Exit::Usage, message).with_hint("leave it out")
 }

@@ -16,6 +16,8 @@ pub(crate) enum SchemaCommand {
     Workflow,
     /// Records of the journal, as `prodigy events --json` prints them
     Event,
+    /// Files of dead letters, as `prodigy dlq show --json` prints them
+    DlqItem,
 }
 
 pub(super) fn run(
@@ -26,6 +28,7 @@ pub(super) fn run(
     let schema = match command {
         SchemaCommand::Workflow => grammar::json_schema(),
         SchemaCommand::Event => reference::event_schema(),
+        SchemaCommand::DlqItem => reference::dlq_item_schema(),
     };
     out.raw(format!("{schema:#}\n").as_bytes())?;
     Ok(Exit::Success)

@@ -329,6 +329,9 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
             (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
         }
+        run::Error::Completed { has_dead_letters: true, .. } => {
+            (Exit::Usage, Some(format!("`prodigy dlq retry {job}` replays its dead letters")))
+        }
         run::Error::Completed { .. } => {
             (Exit::Usage, Some(format!("`prodigy jobs show {job}` shows how it ended")))
         }

@@ -95,12 +95,12 @@ fn fitted(frame: &str, mut parts: Vec<Part>, width: usize) -> String {
 }
 
 /// Returns text with spaces behind it, so that it has a width.
-fn padded(text: &str, width: usize) -> String {
+pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 /// Returns text that fits into some columns.
-pub(super) fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn shortened(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prodigy_core::{
     duration,
     event::{CompletedStatus, PauseReason},
-    job::{End, Ending, MapState},
+    job::{End, Ending, MapState, Stage},
     metrics::ErrorMetrics,
 };
 
@@ -47,6 +47,7 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     }
     if let Some(map) = over.job.map.as_ref().filter(|map| map.total > 0) {
         out.note(format_args!("items: {}", counts(map)));
+        replayed(map, out);
         failures(map, over.ledger, out);
     }
     left_behind(over, out);
@@ -71,6 +72,25 @@ fn headline(end: &End, ending: Ending) -> String {
             format!("stopped by the error policy: {}", one_line(message))
         }
         End::Paused { message, .. } => format!("paused: {}", one_line(message)),
+    }
+}
+
+/// Says what became of the dead letters that were replayed.
+fn replayed(map: &MapState, out: &mut Output) {
+    let count = |of: fn(&Stage) -> bool| {
+        let found = map.items.iter().filter(|item| item.replays > 0 && of(&item.stage));
+        found.count()
+    };
+    let resolved = count(|stage| *stage == Stage::Successful);
+    let dead = count(|stage| *stage == Stage::DeadLettered);
+    let all = count(|_| true);
+    if all > 0 {
+        // Those that a stop cut off go on with the next run.
+        let waiting = match all - resolved - dead {
+            0 => String::new(),
+            waiting => format!(", {waiting} waiting"),
+        };
+        out.note(format_args!("replayed: {resolved} resolved, {dead} back in the DLQ{waiting}"));
     }
 }
 
@@ -159,12 +179,11 @@ fn left_behind(over: &Over<'_>, out: &mut Output) {
         Some(End::Failed { .. } | End::Paused { .. }) => kept(job, out),
         None => {}
     }
-    for path in &ledger.kept {
+    for (_, path) in &ledger.kept {
         out.note(format_args!("kept: {path}"));
     }
-    let named = u32::try_from(ledger.kept.len()).unwrap_or(u32::MAX);
-    if ledger.kept_in_all > named {
-        let more = ledger.kept_in_all - named;
+    let more = ledger.kept_in_all.len().saturating_sub(ledger.kept.len());
+    if more > 0 {
         out.note(format_args!(
             "kept: {more} more; see `{program} events {id} --type worktree_preserved`"
         ));
@@ -180,7 +199,7 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
     let dead = job.map.as_ref().is_some_and(|map| map.counts.dead_lettered > 0);
     match end {
         End::Completed(_) if dead => {
-            out.note(format_args!("next: {program} events {id} --type item_dead_lettered"));
+            out.note(format_args!("next: {program} dlq show {id}"));
         }
         End::Completed(_) => out.note(format_args!("next: {program} events {id}")),
         End::Failed { .. } if over.ending == Ending::NoItems => {
@@ -206,7 +225,7 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
         }
         End::Paused { .. } => {
             if dead {
-                out.note(format_args!("see: {program} events {id} --type item_dead_lettered"));
+                out.note(format_args!("see: {program} dlq show {id}"));
             }
             out.note(format_args!("next: {program} resume {id}"));
         }

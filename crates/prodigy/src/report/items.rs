@@ -108,6 +108,8 @@ impl Teller {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => None,
         }
     }
@@ -195,6 +197,8 @@ impl Teller {
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => Vec::new(),
         }
     }

@@ -195,6 +195,8 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())
@@ -249,6 +251,8 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())

@@ -37,9 +37,9 @@ pub(crate) struct Ledger {
     /// How many items that are done left files uncommitted.
     pub(crate) uncommitted: u32,
     /// Where failed items were kept: the first of them.
-    pub(crate) kept: Vec<String>,
-    /// How many were kept.
-    pub(crate) kept_in_all: u32,
+    pub(crate) kept: Vec<(ItemId, String)>,
+    /// All that were kept.
+    pub(crate) kept_in_all: BTreeSet<ItemId>,
     /// Items with files uncommitted whose commits are being merged.
     merging: BTreeSet<ItemId>,
 }
@@ -81,11 +81,16 @@ impl Ledger {
                 self.merging.remove(item);
                 self.fail(item, Some(*attempts), failure);
             }
+            Event::ReplayStarted { .. } => {
+                self.failures.retain(|failed| failed.item != *item);
+                self.kept.retain(|(kept, _)| kept != item);
+                self.kept_in_all.remove(item);
+            }
             // Without a path it could not be kept.
             Event::WorktreePreserved { path, .. } if !path.is_empty() => {
-                self.kept_in_all += 1;
+                self.kept_in_all.insert(item.clone());
                 if self.kept.len() < MOST_KEPT {
-                    self.kept.push(path.clone());
+                    self.kept.push((item.clone(), path.clone()));
                 }
             }
             Event::JobStarted(_)
@@ -113,6 +118,7 @@ impl Ledger {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -214,7 +220,7 @@ mod tests {
         let mut ledger = Ledger::default();
         told.records.iter().for_each(|record| ledger.apply(record));
         assert_eq!((ledger.failures.len(), ledger.kept.len()), (MOST_FAILURES, MOST_KEPT));
-        assert_eq!(ledger.kept_in_all, 200);
+        assert_eq!(ledger.kept_in_all.len(), 200);
         assert_eq!(ledger.failures[1].dead_lettered, None);
         assert_eq!(ledger.failures[2].dead_lettered, Some(1));
     }

@@ -94,7 +94,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         Event::StepSkipped { step, name, when, .. } => {
             important(Sign::Tilde, format!("{step} {name} (skipped: `{when}` is false)"))
         }
-        Event::WorktreePreserved { path, reason } => {
+        Event::WorktreePreserved { path, reason, .. } => {
             important(Sign::Dot, format!("the worktree `{path}` is kept: {reason}"))
         }
         Event::MergeConflict { target, paths } => {
@@ -123,6 +123,8 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::WorktreeCreated { .. }
         | Event::WorktreeMerged { .. }
         | Event::WorktreeCleaned { .. }
+        | Event::ReplayStarted { .. }
+        | Event::DlqItemRemoved { .. }
         | Event::CheckpointCreated { .. } => None,
     }
 }

@@ -15,5 +15,6 @@ pub(crate) mod progress;
 pub(crate) mod step_summary;
 pub(crate) mod summary;
 
+pub(crate) use block::{padded, shortened};
 pub(crate) use items::{roughly, speed};
 pub(crate) use lines::count;

@@ -16,7 +16,7 @@ use crate::{
 /// Returns the exit code for how a run ended.
 pub(crate) fn exit(ending: Ending) -> Exit {
     match ending {
-        Ending::Completed => Exit::Success,
+        Ending::Completed | Ending::Paused(PauseReason::ItemsOutstanding) => Exit::Success,
         Ending::MergeOutstanding => Exit::MergeOutstanding,
         Ending::StoppedByPolicy | Ending::Paused(PauseReason::Policy) => Exit::StoppedByPolicy,
         Ending::NoItems => Exit::NoItems,

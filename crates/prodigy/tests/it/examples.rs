@@ -33,6 +33,11 @@ fn run(name: &str) -> String {
         (r"\bworkflow-\d{8}-\d{6}-[a-z0-9]{4}\b", "[job]"),
         (r"(?m)^[0-9a-f]{7} ", "[commit] "),
         (r"(prodigy-\w+)\.\w{6}", "$1.[new]"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[second]"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[minute]        "),
+        (r"(?m)^merged      [0-9a-f]{40}", "merged      [commit]"),
+        // How wide the column is depends on how long it took.
+        (r"TOOK +REASON", "TOOK  REASON"),
     ];
     rules.iter().fold(text, |text, (pattern, instead)| {
         Regex::new(pattern).unwrap().replace_all(&text, *instead).into_owned()
@@ -46,7 +51,7 @@ fn every_example_is_run_here() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["mapreduce", "quickstart"]);
+    assert_eq!(names, ["dlq", "mapreduce", "quickstart"]);
 }
 
 #[test]
@@ -102,43 +107,175 @@ fn with_items_in_order(text: &str) -> String {
 
 #[test]
 fn the_example_of_many_items_retries_one_and_sets_one_aside() {
-    assert_snapshot!(with_items_in_order(&run("mapreduce")), @r#"
-    $ prodigy run workflow.yml -y --job-id summaries
-    · job summaries · summaries · mapreduce
-    ✓ setup.1 list the chapters  [time]
-    · 3 items
-    ~ the-storm at step 1: the agent exited with code 1: error: simulated error; attempt 2 follows
-    ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 2 follows
-    ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 3 follows
-    ✓ the-storm  [time] · 1 commit
-    ✓ the-voyage  [time] · 1 commit
-    ✗ the-wreck at step 1: the step made no commit, and `commit_required` is set; in the DLQ after 3 attempts
-    ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
-    ✓ reduce.1 write a report  [time]
+    assert_snapshot!(with_items_in_order(&run("mapreduce")), @"
+        $ prodigy run workflow.yml -y --job-id summaries
+        · job summaries · summaries · mapreduce
+        ✓ setup.1 list the chapters  [time]
+        · 3 items
+        ~ the-storm at step 1: the agent exited with code 1: error: simulated error; attempt 2 follows
+        ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 2 follows
+        ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 3 follows
+        ✓ the-storm  [time] · 1 commit
+        ✓ the-voyage  [time] · 1 commit
+        ✗ the-wreck at step 1: the step made no commit, and `commit_required` is set; in the DLQ after 3 attempts
+        ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
+        ✓ reduce.1 write a report  [time]
 
-    completed with failures · 2 of 3 items done · [time] · cost $0.04
-    items: 2 successful, 1 in the DLQ, 2 tried more than once
-    failures:
-      no_commit: the step made no commit, and `commit_required` is set  the-wreck
-    merged into main at [commit]
-    dead letters: $ROOT/home/dlq/book/summaries/mapreduce/dlq/summaries/items
-    next: prodigy events summaries --type item_dead_lettered
+        completed with failures · 2 of 3 items done · [time] · cost $0.04
+        items: 2 successful, 1 in the DLQ, 2 tried more than once
+        failures:
+          no_commit: the step made no commit, and `commit_required` is set  the-wreck
+        merged into main at [commit]
+        dead letters: $ROOT/home/dlq/book/summaries/mapreduce/dlq/summaries/items
+        next: prodigy dlq show summaries
 
-    $ cat report.md
-    # Summaries
+        $ cat report.md
+        # Summaries
 
-    2 of 3 chapters have a summary; failed: 1
-    the-storm: 7 words, attempts: 2
-    the-voyage: 6 words, attempts: 1
-    the-wreck: the step made no commit, and `commit_required` is set
+        2 of 3 chapters have a summary; failed: 1
+        the-storm: 7 words, attempts: 2
+        the-voyage: 6 words, attempts: 1
+        the-wreck: the step made no commit, and `commit_required` is set
 
-    Look around:
-      cd $ROOT/prodigy-mapreduce.[new]/book
-      export PRODIGY_HOME=$ROOT/home
-      alias prodigy='$PRODIGY'
-      prodigy jobs show summaries                # the job in short
-      prodigy events summaries --item the-storm  # what happened to one item
-      prodigy logs summaries the-wreck           # what it printed, attempt by attempt
-    Throw it away: rm -rf $ROOT/prodigy-mapreduce.[new]
-    "#);
+        Look around:
+          cd $ROOT/prodigy-mapreduce.[new]/book
+          export PRODIGY_HOME=$ROOT/home
+          alias prodigy='$PRODIGY'
+          prodigy jobs show summaries                # the job in short
+          prodigy events summaries --item the-storm  # what happened to one item
+          prodigy logs summaries the-wreck           # what it printed, attempt by attempt
+        Throw it away: rm -rf $ROOT/prodigy-mapreduce.[new]
+        ");
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "it is all that a person sees")]
+fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
+    assert_snapshot!(run("dlq"), @r#"
+        $ prodigy run workflow.yml -y --job-id migrate
+        · job migrate · migrate · mapreduce
+        · 5 items
+        ✓ catalog  [time] · 1 commit
+        ✓ search  [time] · 1 commit
+        ~ map: 2/5 done · 3 failed · 3 in DLQ  [time]
+        ✓ reduce.1 write_file: report.md  [time]
+
+        completed with failures · 2 of 5 items done · [time] · cost $0.06
+        items: 2 successful, 3 in the DLQ
+        failures:
+          network_error: `look the schema up` failed with exit code 7: curl: (7) Failed to connect to schemas.internal port 443: Connection refused  billing, ledger
+          schema_invalid: `check the name` failed with exit code 1: error: a module's name has no spaces  legacy-code.f0d06a3fa1c56637d8bca16b35513130
+        merged into main at [commit]
+        dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
+        next: prodigy dlq show migrate
+
+        $ prodigy dlq list migrate
+        ITEM                                          REASON          REPLAY  TRIES  LAST FAILURE      CAUSE
+        legacy-code.f0d06a3fa1c56637d8bca16b35513130  schema_invalid  fix     1      [minute]          check the name failed with exit code <n>: error: a module's name has no spaces
+        ledger                                        network_error   yes     1      [minute]          look the schema up failed with exit code <n>: curl: (<n>) Failed to connect to <host> port <n>: Connection refused
+        billing                                       network_error   yes     1      [minute]          look the schema up failed with exit code <n>: curl: (<n>) Failed to connect to <host> port <n>: Connection refused
+
+        next:
+          see one   prodigy dlq show migrate legacy-code.f0d06a3fa1c56637d8bca16b35513130
+          by cause  prodigy dlq analyze migrate
+
+        $ prodigy dlq show migrate billing
+        item        billing of job migrate
+        status      open
+        reason      network_error (transient)
+        message     `look the schema up` failed with exit code 7: curl: (7) Failed to connect to schemas.internal port 443: Connection refused
+        cause       NetworkError::look the schema up failed with exit code <n>: curl: (<n>) Failed to connect to <host> port <n>: Connection refused [4d1801999deb1478]
+        where       step map.2 look the schema up, attempt 1, agent-1, exit code 7
+        failed      once, from [second] to [second]
+        replay      it can be replayed as it is
+        to do       check that what it needs can be reached; then replay
+
+        last lines of output
+          curl: (7) Failed to connect to schemas.internal port 443: Connection refused
+
+        attempts
+          #  ENDED             TOOK  REASON         MESSAGE
+          1  [minute]          [time]  network_error  `look the schema up` failed with exit code 7: curl: (7) Failed to connect to schemas.internal port 443: Connection refused
+
+        item
+          "billing"
+
+        left behind
+          log       $ROOT/home/logs/shop/migrate/billing/attempt-1.err
+
+        next:
+          try it again    prodigy dlq retry migrate billing
+          all its output  prodigy logs migrate billing
+          leave it out    prodigy dlq drop migrate billing --reason TEXT
+
+        $ prodigy dlq analyze migrate
+        2 causes: 3 open, 2 of them can be replayed
+
+        2 × network_error (transient)
+          cause      NetworkError::look the schema up failed with exit code <n>: curl: (<n>) Failed to connect to <host> port <n>: Connection refused
+          seen       [second], 2 in the last hour
+          example    prodigy dlq show migrate ledger
+          to do      check that what it needs can be reached; then replay
+          replay     they can be replayed as they are
+          next       prodigy dlq retry migrate --signature 4d1801999deb1478
+
+        1 × schema_invalid (poison)
+          cause      ValidationFailed::check the name failed with exit code <n>: error: a module's name has no spaces
+          seen       [second], 1 in the last hour
+          example    prodigy dlq show migrate legacy-code.f0d06a3fa1c56637d8bca16b35513130
+          to do      look at what was produced and at the format that is asked for
+          replay     it cannot be replayed as it is
+          next       prodigy dlq list migrate --signature c92dc9299590eeea
+
+        # The service is up again:
+        $ prodigy dlq retry migrate --rerun-reduce
+        not replayed: 1 entry with `schema_invalid`: legacy-code.f0d06a3fa1c56637d8bca16b35513130
+          it would fail again: change what it failed of first
+          then: prodigy dlq retry migrate --force legacy-code.f0d06a3fa1c56637d8bca16b35513130 --reason TEXT
+        · job migrate resumed · 2 of 5 items done
+        ✓ billing  [time] · 1 commit
+        ✓ ledger  [time] · 1 commit
+        ~ map: 4/5 done · 1 failed · 1 in DLQ  [time]
+        ✓ reduce.1 write_file: report.md  [time]
+
+        completed with failures · 4 of 5 items done · [time] · cost $0.12
+        items: 4 successful, 1 in the DLQ, 2 tried more than once
+        replayed: 2 resolved, 0 back in the DLQ
+        failures:
+          schema_invalid: `check the name` failed with exit code 1: error: a module's name has no spaces  legacy-code.f0d06a3fa1c56637d8bca16b35513130
+        merged into main at [commit]
+        dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
+        next: prodigy dlq show migrate
+
+        # The other one will never be a module:
+        $ prodigy dlq drop migrate legacy code --reason there is no such module
+        dropped  legacy-code.f0d06a3fa1c56637d8bca16b35513130
+
+        $ prodigy jobs show migrate
+        job         migrate
+        status      completed with failures
+        workflow    migrate
+        repository  $ROOT/prodigy-dlq.[new]/shop
+        steps       1 of 1 done
+        items       4 of 5 done, 1 left out
+        failures    1 × ValidationFailed
+        started     [second]
+        last event  [second]
+        took        [time]
+        resumed     once
+        cost        $0.12
+        branch      prodigy/migrate/job
+        merged      [commit] into main
+
+        $ cat report.md
+        4 of 5 modules are migrated
+
+        Look around:
+          cd $ROOT/prodigy-dlq.[new]/shop
+          export PRODIGY_HOME=$ROOT/home
+          alias prodigy='$PRODIGY'
+          prodigy dlq list migrate --all      # what became of each entry
+          prodigy events migrate --item billing
+        Throw it away: rm -rf $ROOT/prodigy-dlq.[new]
+        "#);
 }

@@ -34,7 +34,18 @@ fn on_a_terminal(world: &World, args: &[&str], during: impl FnOnce(&mut Started)
 pub(crate) fn on_a_terminal_of(
     world: &World,
     args: &[&str],
+    size: (u16, u16),
+    during: impl FnOnce(&mut Started),
+) -> (String, i32) {
+    on_a_terminal_typing(world, args, size, "", during)
+}
+
+/// Runs a command on a terminal at which something was typed in advance.
+pub(crate) fn on_a_terminal_typing(
+    world: &World,
+    args: &[&str],
     (columns, rows): (u16, u16),
+    typed: &str,
     during: impl FnOnce(&mut Started),
 ) -> (String, i32) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -45,6 +56,7 @@ pub(crate) fn on_a_terminal_of(
     let open = || rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&terminal, size).unwrap();
+    rustix::io::write(&terminal, typed.as_bytes()).unwrap();
     let mut command = world.prodigy_command(args);
     command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(open());
     let mut started = Started::with_streams(&mut command, open().into(), open().into());

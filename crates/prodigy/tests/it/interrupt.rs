@@ -505,7 +505,7 @@ fn a_checkpoint_is_only_a_shortcut() {
             "cut" => fs::write(&path, &text[..text.len() / 2]).unwrap(),
             "foreign" => fs::write(&path, "[1, 2, 3]\n").unwrap(),
             _ => {
-                let newer = text.replacen("\"version\": 1", "\"version\": 9", 1);
+                let newer = text.replacen("\"version\": 2", "\"version\": 9", 1);
                 assert_ne!(newer, text);
                 fs::write(&path, newer).unwrap();
             }

@@ -234,15 +234,15 @@ fn events_can_be_those_of_one_item() {
     step_completed      item-002  agent-N  1  shell: echo "out ${item}"; echo "err ${item}" >&2  [time]
     step_started        item-002  agent-N  2  shell: test ${item} != two
     step_failed         item-002  agent-N  2  shell: test ${item} != two  command_failed: exit code 1  [time]
-    agent_failed        item-002  agent-N  command_failed: exit code 1  [time]
-    agent_retrying      item-002  attempt 2 in [time]  exit code 1
+    agent_failed        item-002  agent-N  command_failed: `test ${item} != two` failed with exit code 1  [time]
+    agent_retrying      item-002  attempt 2 in [time]  `test ${item} != two` failed with exit code 1
     agent_started       item-002  agent-N  attempt 2
     step_started        item-002  agent-N  1  shell: echo "out ${item}"; echo "err ${item}" >&2
     step_completed      item-002  agent-N  1  shell: echo "out ${item}"; echo "err ${item}" >&2  [time]
     step_started        item-002  agent-N  2  shell: test ${item} != two
     step_failed         item-002  agent-N  2  shell: test ${item} != two  command_failed: exit code 1  [time]
-    agent_failed        item-002  agent-N  command_failed: exit code 1  [time]
-    item_dead_lettered  item-002  agent-N  2 attempts  command_failed: exit code 1
+    agent_failed        item-002  agent-N  command_failed: `test ${item} != two` failed with exit code 1  [time]
+    item_dead_lettered  item-002  agent-N  2 attempts  command_failed: `test ${item} != two` failed with exit code 1
     "#);
     assert_snapshot!(world.prodigy(&["events", "job", "--item", "item-009"]), @"
     ----- stderr -----
@@ -308,11 +308,11 @@ fn the_output_of_an_item_is_that_of_all_its_attempts() {
     ── attempt 1, step 1 shell: echo "out ${item}"; echo "err ${item}" >&2 (exit 0, [time])
     out two
     err two
-    ── attempt 1 failed: command_failed: exit code 1
+    ── attempt 1 failed: command_failed: `test ${item} != two` failed with exit code 1
     ── attempt 2, step 1 shell: echo "out ${item}"; echo "err ${item}" >&2 (exit 0, [time])
     out two
     err two
-    ── attempt 2 failed: command_failed: exit code 1
+    ── attempt 2 failed: command_failed: `test ${item} != two` failed with exit code 1
     "#);
     assert_snapshot!(stable(&world.prodigy(&["logs", "job", "item-001"])), @r#"
     ── attempt 1, step 1 shell: echo "out ${item}"; echo "err ${item}" >&2 (exit 0, [time])
@@ -322,10 +322,10 @@ fn the_output_of_an_item_is_that_of_all_its_attempts() {
     assert_snapshot!(stable(&world.prodigy(&["logs", "job", "item-002", "--stderr"])), @r#"
     ── attempt 1, step 1 shell: echo "out ${item}"; echo "err ${item}" >&2 (exit 0, [time])
     err two
-    ── attempt 1 failed: command_failed: exit code 1
+    ── attempt 1 failed: command_failed: `test ${item} != two` failed with exit code 1
     ── attempt 2, step 1 shell: echo "out ${item}"; echo "err ${item}" >&2 (exit 0, [time])
     err two
-    ── attempt 2 failed: command_failed: exit code 1
+    ── attempt 2 failed: command_failed: `test ${item} != two` failed with exit code 1
     "#);
     assert_snapshot!(stable(&world.prodigy(&["logs", "job", "item-002", "2"])), @"");
 }

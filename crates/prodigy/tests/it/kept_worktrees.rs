@@ -61,6 +61,33 @@ fn a_worktree_that_is_always_kept_leaves_the_branch_that_was_merged() {
 }
 
 #[test]
+fn commits_of_a_kept_worktree_that_left_its_branch_survive_cleaning() {
+    let world = world(
+        "mode: mapreduce\nmap:\n  input: { items: [a] }\n  item_key: item\n  agent_template:\n  \
+         - shell: |\n      echo $PRODIGY_ATTEMPT > new; git add new\n      \
+         git commit --quiet --message \"try $PRODIGY_ATTEMPT\"; test $PRODIGY_ATTEMPT = 2\n\
+         error_policy:\n  preserve_worktrees: always\n  \
+         retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 0ms } }\n",
+    );
+    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(0));
+    assert_eq!(world.read("new"), "2\n");
+    let root = world.root().canonicalize().unwrap().display().to_string();
+    let shown = |args: &[&str]| world.prodigy(args).to_string().replace(&root, "$ROOT");
+    assert_snapshot!(shown(&["worktree", "clean"]), @"
+        removed  $ROOT/home/worktrees/repo/j/a.2
+        ----- stderr -----
+        kept  $ROOT/home/worktrees/repo/j/a: 1 unmerged commit
+        `--force` removes worktrees all the same; commits stay on their branches
+        ");
+    assert_snapshot!(shown(&["worktree", "clean", "--force", "-y"]), @"
+        removed  $ROOT/home/worktrees/repo/j/a
+        ----- stderr -----
+        its commits are kept as `refs/prodigy/j/failed/a`
+        ");
+    assert_eq!(world.git(&["log", "-1", "--format=%s", "refs/prodigy/j/failed/a^"]), "try 1");
+}
+
+#[test]
 fn a_handler_of_the_error_policy_is_told_what_one_of_a_step_is_told() {
     let world = world(
         "mode: mapreduce\nmap:\n  input: { items: [a] }\n  item_key: item\n  agent_template:\n  \
@@ -70,11 +97,11 @@ fn a_handler_of_the_error_policy_is_told_what_one_of_a_step_is_told() {
          echo \"${error.message}: ${shell.output}\"\n",
     );
     assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(0));
-    assert_snapshot!(stable(&world.prodigy(&["logs", "j", "a", "handler"])), @"
-    ── attempt 1, step handler.tell.1 shell: echo \"${item}: ${error.step}, ${error.reason}, ${error.exit… (exit 0, [time])
+    assert_snapshot!(stable(&world.prodigy(&["logs", "j", "a", "handler"])), @r#"
+    ── attempt 1, step handler.tell.1 shell: echo "${item}: ${error.step}, ${error.reason}, ${error.exit… (exit 0, [time])
     a: look, command_failed, 3, 1
-    exit code 3: why
-    ");
+    `look` failed with exit code 3: why: why
+    "#);
 }
 
 #[test]

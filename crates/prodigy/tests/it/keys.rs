@@ -362,7 +362,7 @@ fn a_step_names_the_reason_of_its_failure_but_cannot_stop_the_run() {
     "#);
     let reasons = world.home().join("worktrees/repo/job/reasons");
     assert_snapshot!(std::fs::read_to_string(reasons).unwrap(), @"
-    no_commit
-    command_failed
-    ");
+        no_commit
+        cancelled
+        ");
 }

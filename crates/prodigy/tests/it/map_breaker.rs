@@ -150,11 +150,11 @@ circuit_breaker: { failure_threshold: 2, success_threshold: 1, timeout: 100ms, h
     completed with failures · 2 of 5 items done · [time]
     items: 2 successful, 3 in the DLQ
     failures:
-      3 × CommandFailed, e.g. exit code <n>
+      3 × CommandFailed, e.g. test <q> = good failed with exit code <n>
           Review error logs for more details
     nothing to merge: the steps made no commit
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-    next: prodigy events job --type item_dead_lettered
+    next: prodigy dlq show job
     ");
 }
 
@@ -270,18 +270,18 @@ retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 0ms }} }}
 #[test]
 fn failures_are_told_at_once_in_batches_or_at_the_end() {
     assert_snapshot!(told("error_collection: immediate"), @"
-    ~ item-001 at step 1: exit code 1; attempt 2 follows
-    ✗ item-001 at step 1: exit code 1; in the DLQ after 2 attempts
-    ~ item-002 at step 1: exit code 2; attempt 2 follows
-    ✗ item-002 at step 1: exit code 2; in the DLQ after 2 attempts
-    ~ item-003 at step 1: exit code 3; attempt 2 follows
-    ✗ item-003 at step 1: exit code 3; in the DLQ after 2 attempts
+    ~ item-001 at step 1: `exit ${item}` failed with exit code 1; attempt 2 follows
+    ✗ item-001 at step 1: `exit ${item}` failed with exit code 1; in the DLQ after 2 attempts
+    ~ item-002 at step 1: `exit ${item}` failed with exit code 2; attempt 2 follows
+    ✗ item-002 at step 1: `exit ${item}` failed with exit code 2; in the DLQ after 2 attempts
+    ~ item-003 at step 1: `exit ${item}` failed with exit code 3; attempt 2 follows
+    ✗ item-003 at step 1: `exit ${item}` failed with exit code 3; in the DLQ after 2 attempts
     ");
     let batched = told("error_collection: batched:2");
     assert_snapshot!(batched, @"
-    ✗ item-001 at step 1: exit code 1; in the DLQ after 2 attempts
-    ✗ item-002 at step 1: exit code 2; in the DLQ after 2 attempts
-    ✗ item-003 at step 1: exit code 3; in the DLQ after 2 attempts
+    ✗ item-001 at step 1: `exit ${item}` failed with exit code 1; in the DLQ after 2 attempts
+    ✗ item-002 at step 1: `exit ${item}` failed with exit code 2; in the DLQ after 2 attempts
+    ✗ item-003 at step 1: `exit ${item}` failed with exit code 3; in the DLQ after 2 attempts
     ");
     assert_eq!(told("error_collection: { batched: { size: 2 } }"), batched);
     assert_eq!(told("error_policy: { error_collection: { batched: { size: 2 } } }"), batched);

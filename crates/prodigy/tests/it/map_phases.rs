@@ -170,7 +170,7 @@ reduce:
     assert_snapshot!(beside(&world, "seen"), @r#"
     5 2 3 0 3 0.6 0.5
     5 {"CommandFailed":3}
-    [{"pattern_type":"CommandFailed","frequency":3,"suggested_action":"Review error logs for more details.","example":"exit code <n>"}]
+    [{"pattern_type":"CommandFailed","frequency":3,"suggested_action":"Review error logs for more details.","example":"echo <q> > <q>; test <q> -lt <n> failed with exit code <n>"}]
     "#);
     assert_eq!(beside(&world, "fields"), "made 1/dead_lettered\n");
     // What the items committed is there.
@@ -209,7 +209,7 @@ reduce:
         "attempts": 1,
         "commits": 0,
         "duration_ms": null,
-        "error": "exit code 1",
+        "error": "`echo \"${item.n}\" > \"file.${item.n}\"; test \"${item.n}\" -lt 3` failed with exit code 1",
         "reason_code": "command_failed"
       },
       {
@@ -218,7 +218,7 @@ reduce:
         "attempts": 1,
         "commits": 0,
         "duration_ms": null,
-        "error": "exit code 1",
+        "error": "`echo \"${item.n}\" > \"file.${item.n}\"; test \"${item.n}\" -lt 3` failed with exit code 1",
         "reason_code": "command_failed"
       },
       {
@@ -227,7 +227,7 @@ reduce:
         "attempts": 1,
         "commits": 0,
         "duration_ms": null,
-        "error": "exit code 1",
+        "error": "`echo \"${item.n}\" > \"file.${item.n}\"; test \"${item.n}\" -lt 3` failed with exit code 1",
         "reason_code": "command_failed"
       }
     ]

@@ -93,7 +93,7 @@ map:
 ",
     );
     assert_code(&go(&world), 0);
-    assert_eq!(letter(&world, "item-001")["reason"], "worktree.setup: exit code 4");
+    assert_eq!(letter(&world, "item-001")["reason"], "worktree.setup: exit code 4: no network");
     assert!(!world.root().join("never").exists());
 }
 
@@ -168,7 +168,11 @@ fn the_worktree_of_a_failed_item_is_kept_and_can_be_used() {
 fn no_worktree_or_every_worktree_can_be_kept() {
     let (world, names) = kept_with("never");
     assert_eq!(names, [""; 0]);
-    assert_eq!(of_type(&world, "worktree_preserved").len(), 0);
+    // What was there is told all the same, and commits are not dropped.
+    let told = of_type(&world, "worktree_preserved");
+    assert_eq!(told.len(), 1);
+    assert_eq!((&told[0]["item_id"], &told[0]["path"]), (&"item-002".into(), &"".into()));
+    assert_eq!(world.git(&["log", "-1", "--format=%s", "prodigy/job/item-002"]), "work");
     let (world, names) = kept_with("always");
     assert_eq!(names, ["item-001", "item-002"]);
     for item in ["item-001", "item-002"] {

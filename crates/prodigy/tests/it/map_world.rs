@@ -94,6 +94,7 @@ fn line(record: &Value) -> Option<String> {
         "job_completed" => text(&record["status"]),
         "circuit_open" => format!("after {}", record["failures"]),
         "merge_conflict" => record["paths"].to_string(),
+        "replay_started" => format!("{}", record["replay"]),
         "circuit_half_open" | "circuit_closed" | "job_resumed" => String::new(),
         _ => return None,
     };

@@ -52,32 +52,32 @@ error_policy:
 #[test]
 fn items_are_told_one_by_one_and_summed_up() {
     let world = items(&["good", "bad", "worse", "again"], TROUBLED);
-    assert_snapshot!(sorted(&run(&world)), @"
+    assert_snapshot!(sorted(&run(&world)), @r#"
         ----- stderr -----
         · job job · fix · mapreduce
         · 4 items
         ✓ item-001  [time] · 1 commit
-        ~ item-002 at step 1: exit code 7; attempt 2 follows
-        ✗ item-002 at step 1: exit code 7; in the DLQ after 2 attempts
-        ~ item-003 at step 1: exit code 8; attempt 2 follows
-        ✗ item-003 at step 1: exit code 8; in the DLQ after 2 attempts
+        ~ item-002 at step 1: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 7: last words of bad; attempt 2 follows
+        ✗ item-002 at step 1: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 7: last words of bad; in the DLQ after 2 attempts
+        ~ item-003 at step 1: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 8; attempt 2 follows
+        ✗ item-003 at step 1: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 8; in the DLQ after 2 attempts
         ✓ item-004  [time] · 1 commit
-        ~ item-004 at step 1: exit code 9; attempt 2 follows
+        ~ item-004 at step 1: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 9; attempt 2 follows
         ~ map: 2/4 done · 2 failed · 2 in DLQ  [time]
         ✓ reduce.1 shell: ls  [time]
 
         completed with failures · 2 of 4 items done · [time]
         items: 2 successful, 2 in the DLQ, 3 tried more than once
         failures:
-          command_failed: exit code 7  item-002
-          command_failed: exit code 8  item-003
+          command_failed: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 7: last words of bad  item-002
+          command_failed: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 8  item-003
         note: 2 items left files uncommitted, which are not merged; `auto_commit: true` on a step keeps them
         merged into main at [commit]
         kept: $ROOT/home/worktrees/repo/job/item-002
         kept: $ROOT/home/worktrees/repo/job/item-003
         dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        next: prodigy events job --type item_dead_lettered
-        ");
+        next: prodigy dlq show job
+        "#);
     assert_snapshot!(dated(&world, &["jobs", "show", "job"]), @"
         job         job
         status      completed with failures
@@ -118,11 +118,11 @@ fn failures_that_come_back_are_shown_as_a_pattern_with_advice() {
         completed with failures · 49 of 60 items done · [time]
         items: 49 successful, 11 in the DLQ
         failures:
-          11 × CommandFailed, e.g. exit code <n>
+          11 × CommandFailed, e.g. case ${item} in n<n>*) exit <n>;; esac failed with exit code <n>
               Review error logs for more details
         nothing to merge: the steps made no commit
         dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        next: prodigy events job --type item_dead_lettered
+        next: prodigy dlq show job
         ");
     assert_snapshot!(dated(&world, &["jobs", "show", "job"]), @"
         job         job
@@ -130,7 +130,7 @@ fn failures_that_come_back_are_shown_as_a_pattern_with_advice() {
         workflow    fix
         repository  $ROOT/repo
         items       49 of 60 done, 11 in the DLQ
-        failures    11 × CommandFailed, e.g. exit code <n> (Review error logs for more details)
+        failures    11 × CommandFailed, e.g. case ${item} in n<n>*) exit <n>;; esac failed with exit code <n> (Review error logs for more details)
         started     [date]
         last event  [date]
         took        [time]
@@ -152,10 +152,10 @@ fn a_job_that_its_policy_stopped_says_why_and_how_to_go_on() {
         stopped by the error policy: 1 item failed, and `max_failures` is 1 · 1 of 4 items done · [time]
         items: 1 successful, 1 in the DLQ, 2 waiting
         failures:
-          command_failed: exit code 1  item-002
+          command_failed: `test ${item} != bad` failed with exit code 1  item-002
         worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
         dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        see: prodigy events job --type item_dead_lettered
+        see: prodigy dlq show job
         next: prodigy resume job
         [exit 5]
         ");
@@ -184,12 +184,13 @@ fn a_job_that_its_policy_stopped_says_why_and_how_to_go_on() {
         ~ map: 3/4 done · 1 failed · 1 in DLQ  [time]
 
         completed with failures · 3 of 4 items done · [time]
-        items: 3 successful, 1 in the DLQ
+        items: 3 successful, 1 in the DLQ, 1 tried more than once
+        replayed: 0 resolved, 1 back in the DLQ
         failures:
-          command_failed: exit code 1  item-002
+          command_failed: `test ${item} != bad` failed with exit code 1  item-002
         nothing to merge: the steps made no commit
         dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        next: prodigy events job --type item_dead_lettered
+        next: prodigy dlq show job
         ");
 }
 
@@ -232,7 +233,7 @@ fn a_junit_report_and_a_step_summary_are_written() {
         <testsuites>
           <testsuite name="fix" timestamp="…" tests="3" failures="1" errors="0" skipped="1" time="…">
             <testcase name="item-001" classname="fix" time="…"/>
-            <testcase name="item-002" classname="fix" time="…"><failure type="command_failed" message="exit code 1"></failure></testcase>
+            <testcase name="item-002" classname="fix" time="…"><failure type="command_failed" message="`test ${item} != bad` failed with exit code 1"></failure></testcase>
             <testcase name="item-003" classname="fix" time="…"><skipped message="the job stopped before it"/></testcase>
           </testsuite>
         </testsuites>
@@ -257,16 +258,17 @@ fn a_junit_report_and_a_step_summary_are_written() {
 
         ### Failed items
 
-        - `item-002` `command_failed`: `exit code 1` (in the dead letter queue after 1 attempt)
+        - `item-002` `command_failed`: `` `test ${item} != bad` failed with exit code 1 `` (in the dead letter queue after 1 attempt)
         ");
-    let resumed = world.prodigy(&["resume", "job", "--junit", report.to_str().unwrap()]);
+    let resumed =
+        world.prodigy(&["resume", "job", "--no-dlq", "--junit", report.to_str().unwrap()]);
     assert_eq!(resumed.code, Some(0), "{resumed}");
     assert_snapshot!(times(&fs::read_to_string(&report).unwrap()), @r#"
         <?xml version="1.0" encoding="UTF-8"?>
         <testsuites>
           <testsuite name="fix" timestamp="…" tests="3" failures="1" errors="0" skipped="0" time="…">
             <testcase name="item-001" classname="fix" time="…"/>
-            <testcase name="item-002" classname="fix" time="…"><failure type="command_failed" message="exit code 1"></failure></testcase>
+            <testcase name="item-002" classname="fix" time="…"><failure type="command_failed" message="`test ${item} != bad` failed with exit code 1"></failure></testcase>
             <testcase name="item-003" classname="fix" time="…"/>
           </testsuite>
         </testsuites>
@@ -451,14 +453,14 @@ error_policy: { error_collection: immediate }
         assert!(seen.contains("0/5 done · 3 running"), "{seen}");
         (stays.to_owned(), terminal.highest, seen)
     };
-    for (columns, rows) in [(200, 50), (80, 24)] {
+    for (columns, rows) in [(200, 50), (100, 24)] {
         let (stays, highest, seen) = shown(columns, rows);
         assert_eq!(highest, 4, "the totals and three agents");
         assert!(seen.contains("  step \\u{1b}[31m\\rover\\nforged  0s"), "{seen}");
         insta::allow_duplicates! { assert_snapshot!(stays, @"
         · job job · fix · mapreduce
         · 5 items
-        ✗ item-003 at step 1: exit code 1; in the DLQ after 1 attempt
+        ✗ item-003 at step 1: `step over forged` failed with exit code 1; in the DLQ after 1 attempt
         ") }
     }
     let (stays, highest, seen) = shown(40, 4);
@@ -468,8 +470,9 @@ error_policy: { error_collection: immediate }
     assert_snapshot!(stays, @"
         · job job · fix · mapreduce
         · 5 items
-        ✗ item-003 at step 1: exit code 1; in th
-        e DLQ after 1 attempt
+        ✗ item-003 at step 1: `step over forged`
+         failed with exit code 1; in the DLQ aft
+        er 1 attempt
         ");
 }
 
@@ -548,7 +551,7 @@ fn jobs_show_tells_what_the_agents_of_a_running_job_do() {
         circuit     open for 0s
         agent       agent-1  item-4  1 shell: cargo test  [time]
         agent       agent-2  item-5  starting  [time]
-        failures    3 × Timeout, e.g. took longer than <n>s (Consider increasing timeout_per_agent)
+        failures    3 × Timeout, e.g. took longer than <time> (Consider increasing timeout_per_agent)
         started     2026-01-02T03:04:05Z
         last event  2026-01-02T03:04:06Z
         took        [time]
@@ -563,7 +566,7 @@ fn jobs_show_tells_what_the_agents_of_a_running_job_do() {
         workflow    tidy.yml
         repository  /repo
         items       0 of 9 done, 3 in the DLQ, 6 waiting
-        failures    3 × Timeout, e.g. took longer than <n>s (Consider increasing timeout_per_agent)
+        failures    3 × Timeout, e.g. took longer than <time> (Consider increasing timeout_per_agent)
         started     2026-01-02T03:04:05Z
         last event  2026-01-02T03:04:06Z
         took        1s
@@ -634,7 +637,7 @@ fn the_json_document_of_a_job_has_its_items() {
                   "pattern_type": "Timeout",
                   "frequency": 3,
                   "suggested_action": "Consider increasing timeout_per_agent",
-                  "example": "took longer than <n>s"
+                  "example": "took longer than <time>"
                 }
               ]
             },

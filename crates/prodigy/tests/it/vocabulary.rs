@@ -60,13 +60,18 @@ fn slow_and_untidy() -> BTreeSet<String> {
     types(&world, "job")
 }
 
-/// A job of items that succeed, fail, are tried again, are left out and open the circuit.
+/// A job of items that succeed, fail, are tried again, are left out and open the circuit; then
+/// its dead letters are replayed, and one is dropped.
 fn with_items(policy: &str) -> BTreeSet<String> {
     let world = world(&format!(
         "mode: mapreduce\nmap:\n  input: {{ items: [1, 1, 0] }}\n  max_parallel: 1\n  \
          agent_template: [{{ shell: 'test ${{item}} = 0' }}]\nerror_policy:\n  {policy}\n"
     ));
     run_with(&world, &[]);
+    // With `skip` there are no dead letters, and nothing to do here.
+    assert_eq!(world.prodigy(&["dlq", "retry", "job"]).code, Some(0));
+    let dropped = world.prodigy(&["dlq", "drop", "job", "item-001", "--reason", "it is enough"]);
+    assert!(dropped.code.is_some(), "{dropped}");
     types(&world, "job")
 }
 

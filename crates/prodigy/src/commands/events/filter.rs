@@ -79,7 +79,7 @@ impl FilterArgs {
 }
 
 /// Reads a time, or how long ago it was.
-fn since(text: &str) -> Result<Timestamp, CliError> {
+pub(in crate::commands) fn since(text: &str) -> Result<Timestamp, CliError> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }

@@ -6,7 +6,7 @@ use prodigy_core::{
     duration,
     event::{
         AfterFailure, CompletedStatus, Event, JobStarted, PauseReason, PhaseName, Record,
-        StepCompleted, StepStatus,
+        StepCompleted, StepStatus, Withdrawal,
     },
     failure::Failure,
     ids::ItemId,
@@ -73,6 +73,8 @@ impl Lines {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -92,9 +94,22 @@ impl Lines {
     fn details(&self, record: &Record) -> String {
         match &record.event {
             Event::JobStarted(started) => started_line(started),
-            Event::JobResumed { version, workflow } => {
+            Event::JobResumed { version, workflow, reopened } => {
                 let changed = if workflow.is_some() { "  with a changed workflow" } else { "" };
-                format!("prodigy {version}{changed}")
+                let again = if reopened.is_some() { "  to replay dead letters" } else { "" };
+                format!("prodigy {version}{changed}{again}")
+            }
+            Event::ReplayStarted { replay, by, reason, forced } => {
+                let forced = if *forced { "  forced" } else { "" };
+                let why = reason.as_ref().map(|why| format!("  {}", brief(why)));
+                format!("replay {replay}  by {by}{forced}{}", why.unwrap_or_default())
+            }
+            Event::DlqItemRemoved { how, reason, by } => {
+                let how = match how {
+                    Withdrawal::Dropped => "dropped",
+                    Withdrawal::Cleared => "cleared",
+                };
+                format!("{how}  by {by}  {}", brief(reason))
             }
             Event::JobPaused { reason, message } => {
                 format!("{}  {}", pause(*reason), brief(message))
@@ -156,7 +171,8 @@ impl Lines {
             Event::WorktreeMerged { source, target, commits, .. } => {
                 format!("{source} into {target}  {}", count(*commits, "commit"))
             }
-            Event::WorktreePreserved { path, reason } => format!("{path}  {}", brief(reason)),
+            Event::WorktreePreserved { path, reason, .. } if path.is_empty() => brief(reason),
+            Event::WorktreePreserved { path, reason, .. } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
             Event::GitTampering { changes } => brief(&changes.join(", ")),
             Event::MergeConflict { target, paths } => {
@@ -214,6 +230,7 @@ fn pause(reason: PauseReason) -> &'static str {
         PauseReason::MergeOutstanding => "merge outstanding",
         PauseReason::DiskFull => "disk full",
         PauseReason::Policy => "error policy",
+        PauseReason::ItemsOutstanding => "items outstanding",
     }
 }
 

@@ -71,6 +71,8 @@ impl<'a> Happened<'a> {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => None,
         }
     }

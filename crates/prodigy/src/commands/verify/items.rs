@@ -32,6 +32,8 @@ pub(super) struct ItemChecks {
     merged: Vec<String>,
     /// The job's branch.
     branch: Option<String>,
+    /// Whether the job's branch was merged before dead letters of it were replayed.
+    was_merged: bool,
 }
 
 impl ItemChecks {
@@ -42,6 +44,7 @@ impl ItemChecks {
         if self.broken.is_none() && !(is_balanced(map) && (!is_due || map.is_conserved())) {
             self.broken = Some(unbalanced(map, record.seq));
         }
+        self.was_merged |= job.merged.is_some();
         let Some(item) = &record.item_id else { return };
         if let Event::AgentCompleted(done) = &record.event
             && done.has_commits()
@@ -86,7 +89,7 @@ impl ItemChecks {
         };
         let repository = job.started.as_ref().map(|started| started.repository.as_str());
         let path = Path::new(repository.unwrap_or_default());
-        let target = target.filter(|_| job.merged.is_some());
+        let target = target.filter(|_| self.was_merged);
         let found = missing(path, &[Some(branch), target], &self.merged);
         let number = count(u64::try_from(self.merged.len()).unwrap_or(u64::MAX), "item");
         match found {

@@ -65,6 +65,8 @@ impl<'a> Outputs<'a> {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => return,
         };
         if let Some(log) = log {

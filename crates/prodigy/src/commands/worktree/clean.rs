@@ -159,8 +159,15 @@ fn remove(layout: &Layout, repo: &Repo, left: &Leftover) -> Result<Option<String
     let branch = left.branch.clone().unwrap_or_default();
     // A job that can be resumed starts again from its branch.
     let keep_branch = left.status.is_some_and(JobStatus::is_resumable);
+    let mut named = None;
     match left.kind {
-        Kind::Worktree => repo.remove_job_worktree(&path, &branch, keep_branch),
+        Kind::Worktree => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let reference = format!("refs/prodigy/{}/failed/{name}", left.job);
+            let loose = repo.name_loose_commits(&path, &reference);
+            named = loose.map_err(|error| failed(git_error(error)))?;
+            repo.remove_job_worktree(&path, &branch, keep_branch)
+        }
         Kind::Branch => repo.remove_job_branch(&branch),
         Kind::Records | Kind::Snapshot => repo.delete_job_references(&left.references),
         Kind::Trash | Kind::Other => {
@@ -175,7 +182,8 @@ fn remove(layout: &Layout, repo: &Repo, left: &Leftover) -> Result<Option<String
     fs::remove_dir(&directory).ok();
     let is_left = !branch.is_empty()
         && repo.branch(&branch).map_err(|error| failed(git_error(error)))?.is_some();
-    Ok(is_left.then(|| format!("the branch `{branch}` stays")))
+    let is_left = is_left.then(|| format!("the branch `{branch}` stays"));
+    Ok(named.map(|name| format!("its commits are kept as `{name}`")).or(is_left))
 }
 
 /// Asks whether work may be lost.

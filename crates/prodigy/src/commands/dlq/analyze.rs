@@ -1,0 +1,149 @@
+//! `prodigy dlq analyze`.
+
+use std::num::NonZeroUsize;
+
+use prodigy_core::ids::JobId;
+use prodigy_engine::clock;
+use serde_json::{Value, json};
+
+use super::{
+    advice::suggestion,
+    groups::{Group, Groups},
+    queues::{Jobs, of_jobs, queue_error, skipped},
+    words::{SCHEMA_VERSION, class_name, group_document, totals},
+};
+use crate::{
+    cli::Args,
+    commands::{context, jobs::second},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    report::count,
+};
+
+/// So many causes are shown if nobody says how many.
+const SHOWN: usize = 20;
+
+/// Group the items that were given up by what they died of
+///
+/// Messages that differ only in paths, numbers and names are one cause. For each, the
+/// largest first: how many, since when, an example, what to do about it, and the command
+/// for exactly these. Closed entries are left out. The job may be running.
+#[derive(clap::Args, Debug)]
+pub(crate) struct AnalyzeArgs {
+    /// The job [default: all jobs of this repository]
+    job: Option<JobId>,
+
+    /// Show only the N largest causes [default: 20, or all of them with `--json`]
+    #[arg(long, value_name = "N")]
+    limit: Option<NonZeroUsize>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let groups = gathered(of_jobs(args, command.job.as_ref())?, out);
+    let limit = command.limit.map(NonZeroUsize::get);
+    let sorted = groups.sorted();
+    let program = context::program(args);
+    if command.json {
+        let shown = sorted.iter().take(limit.unwrap_or(usize::MAX));
+        let document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "open": groups.open,
+            "replaying": groups.replaying,
+            "resolved": groups.resolved,
+            "dropped": groups.dropped,
+            "causes": sorted.len(),
+            "groups": shown.map(|group| with_command(group, &program)).collect::<Vec<_>>(),
+        });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    if sorted.is_empty() {
+        out.note("there are no open dead letters");
+        return Ok(Exit::Success);
+    }
+    let causes = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
+    out.line(format_args!("{}: {}", count(causes, "cause"), totals(&groups)))?;
+    let limit = limit.unwrap_or(SHOWN);
+    for group in sorted.iter().take(limit) {
+        out.line(format_args!(
+            "\n{} × {} ({})",
+            group.count,
+            group.reason,
+            class_name(group.class)
+        ))?;
+        for (name, value) in facts(group, &program) {
+            out.line(format_args!("  {name:<11}{value}"))?;
+        }
+    }
+    if sorted.len() > limit {
+        out.flush()?;
+        let left = sorted.len() - limit;
+        out.note(format_args!("\nand {left} more; `--limit {}` shows them all", sorted.len()));
+    }
+    Ok(Exit::Success)
+}
+
+/// Gathers the entries of jobs by cause.
+fn gathered(mut jobs: Jobs, out: &mut Output) -> Groups {
+    let mut groups = Groups::new(clock::now());
+    while let Some(letters) = jobs.next(out) {
+        for heading in letters.queue.headings() {
+            match heading {
+                Ok(heading) => groups.take(&letters.job, &heading),
+                Err(error) => skipped(&letters.job, &queue_error(error), out),
+            }
+        }
+    }
+    groups
+}
+
+/// Returns what there is to say of a cause, by name.
+fn facts(group: &Group, program: &str) -> Vec<(&'static str, String)> {
+    let (first, last) = (second(group.first), second(group.last));
+    let seen = if first == last { first } else { format!("{first} to {last}") };
+    let recent = match group.recent {
+        0 => String::new(),
+        recent => format!(", {recent} in the last hour"),
+    };
+    let (job, item) = &group.example;
+    let replay = match group.replayable {
+        0 if group.count == 1 => "it cannot be replayed as it is".to_owned(),
+        1 if group.count == 1 => "it can be replayed as it is".to_owned(),
+        0 => "none of them can be replayed as they are".to_owned(),
+        all if all == group.count => "they can be replayed as they are".to_owned(),
+        some => format!("{some} of them can be replayed as they are"),
+    };
+    vec![
+        ("cause", group.pattern.clone()),
+        ("seen", format!("{seen}{recent}")),
+        ("example", format!("{program} dlq show {job} {item}")),
+        ("to do", suggestion(group.reason).to_owned()),
+        ("replay", replay),
+        ("next", command(group, program)),
+    ]
+}
+
+/// Returns the command for exactly the entries of a cause.
+fn command(group: &Group, program: &str) -> String {
+    let signature = &group.signature;
+    let job = &group.example.0;
+    match (group.replayable, group.is_of_one_job) {
+        (0, true) => format!("{program} dlq list {job} --signature {signature}"),
+        (1.., true) => format!("{program} dlq retry {job} --signature {signature}"),
+        // Each job is replayed by itself.
+        (_, false) => format!("{program} dlq list --signature {signature}"),
+    }
+}
+
+fn with_command(group: &Group, program: &str) -> Value {
+    let mut document = group_document(group);
+    if let Value::Object(fields) = &mut document {
+        fields.insert("command".to_owned(), json!(command(group, program)));
+    }
+    document
+}

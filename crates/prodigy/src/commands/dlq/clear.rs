@@ -1,0 +1,138 @@
+//! `prodigy dlq clear`.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use prodigy_core::{
+    dlq::EntryStatus,
+    event::Withdrawal,
+    ids::{ItemId, JobId},
+};
+use prodigy_engine::{clock, dlq};
+
+use super::{
+    queues::{Letters, of_job, queue_error, skipped},
+    words::{CLOSED, status_name},
+};
+use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+
+/// Delete the entries of a job that are resolved or dropped
+///
+/// Entries that are open stay, unless `--all` is given: then their items count as left out
+/// from then on. The journal still says what became of each item.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ClearArgs {
+    /// The job
+    job: JobId,
+
+    /// Also delete open entries
+    #[arg(long)]
+    all: bool,
+
+    /// Say what would be deleted, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT", default_value = "cleared")]
+    reason: String,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(super) fn run(args: &Args, command: &ClearArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let letters = of_job(args, &command.job, out)?;
+    let found = found(&letters, command.all, out);
+    if found.items.is_empty() {
+        out.note(format_args!("job `{}` has no entries to delete", letters.job));
+        if found.kept > 0 {
+            out.note(format_args!("{} stay; `--all` deletes those as well", open(found.kept)));
+        }
+        return Ok(Exit::Success);
+    }
+    if command.dry_run {
+        for (item, status) in &found.items {
+            out.line(format_args!("would delete  {item}  {}", status_name(*status)))?;
+        }
+        return Ok(Exit::Success);
+    }
+    if !command.yes {
+        confirm(&found, out)?;
+    }
+    let items: Vec<_> = found.items.iter().map(|(item, _)| item.clone()).collect();
+    let deleted = dlq::withdraw(
+        &letters.layout,
+        &letters.job,
+        &items,
+        Withdrawal::Cleared,
+        &command.reason,
+        &context::user(),
+        clock::now(),
+    )
+    .map_err(queue_error)?;
+    out.line(format_args!("deleted {}", entries(deleted.len())))?;
+    if found.kept > 0 {
+        out.note(format_args!("{} stay", open(found.kept)));
+    }
+    Ok(Exit::Success)
+}
+
+/// What there is to delete.
+struct Found {
+    items: Vec<(ItemId, EntryStatus)>,
+    /// How many of them are open.
+    open: usize,
+    /// How many stay.
+    kept: usize,
+}
+
+fn found(letters: &Letters, all: bool, out: &mut Output) -> Found {
+    let mut found = Found { items: Vec::new(), open: 0, kept: 0 };
+    for heading in letters.queue.headings() {
+        match heading {
+            Err(error) => skipped(&letters.job, &queue_error(error), out),
+            Ok(heading) if CLOSED.contains(&heading.status) => {
+                found.items.push((heading.item_id, heading.status));
+            }
+            Ok(heading) if all && heading.status == EntryStatus::Open => {
+                found.open += 1;
+                found.items.push((heading.item_id, heading.status));
+            }
+            Ok(_) => found.kept += 1,
+        }
+    }
+    found
+}
+
+/// Asks whether entries may be deleted.
+fn confirm(found: &Found, out: &mut Output) -> Result<(), CliError> {
+    let all = found.items.len();
+    let what = match found.open {
+        0 => entries(all),
+        number if number == all => format!("{}: what they hold is left out for good", open(all)),
+        number => {
+            format!("{}, {number} of them open: what those hold is left out for good", entries(all))
+        }
+    };
+    if !io::stdin().is_terminal() {
+        return Err(CliError::new(Exit::Usage, format!("this would delete {what}"))
+            .with_hint("pass `--yes` to delete without asking, or `--dry-run` to look first"));
+    }
+    out.note(format_args!("This deletes {what}. Go on? [y/N]"));
+    let mut answer = String::new();
+    // No answer is no.
+    io::stdin().lock().read_line(&mut answer).ok();
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(CliError::new(Exit::Failure, "nothing was deleted"))
+}
+
+fn entries(number: usize) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
+}
+
+fn open(number: usize) -> String {
+    if number == 1 { "1 open entry".to_owned() } else { format!("{number} open entries") }
+}

@@ -1,0 +1,269 @@
+//! One dead letter, as a person wants to read it.
+
+use std::{path::Path, time::Duration};
+
+use prodigy_core::{
+    dlq::{DeadLetteredItem, EntryStatus, FailureDetail, WorktreeArtifacts},
+    duration,
+    failure::DefaultAction,
+};
+use prodigy_engine::dlq::Heading;
+use serde_json::Value;
+
+use super::{
+    advice::{is_replayable, suggestion, verdict},
+    table::Table,
+    words::{class_name, status_name},
+};
+use crate::{
+    commands::{
+        context::quoted,
+        jobs::{minute, second},
+    },
+    error::CliError,
+    output::{Output, one_line},
+};
+
+/// So many lines of output are shown; the log has all of them.
+const OUTPUT_LINES: usize = 20;
+/// So many lines of the item's data are shown; `dlq inspect` has all of them.
+const ITEM_LINES: usize = 24;
+/// So many files that were not committed are shown; the patch has all of them.
+const CHANGED_LINES: usize = 12;
+/// The longest line of the item's data that is shown.
+const LONGEST: usize = 400;
+
+/// Prints an entry.
+pub(super) fn show(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+    for (name, value) in facts(entry) {
+        out.line(format_args!("{name:<12}{}", one_line(&value)))?;
+    }
+    output(entry, out)?;
+    attempts(entry, out)?;
+    section("item", &item_lines(entry), out)?;
+    left_behind(entry, out)
+}
+
+/// Returns what there is to say in a line each, by name.
+fn facts(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
+    let heading = Heading::from(entry);
+    let mut facts = vec![
+        ("item", format!("{} of job {}", entry.item_id, entry.job_id)),
+        ("status", status(entry)),
+        ("reason", format!("{} ({})", entry.reason_code, class_name(entry.class))),
+        ("message", entry.reason.clone()),
+    ];
+    if let Some(cause) = entry.cause_code {
+        facts.push(("first cause", cause.to_string()));
+    }
+    facts.push(("cause", format!("{} [{}]", entry.error_pattern, entry.error_signature)));
+    facts.extend(entry.failure_history.last().map(|last| ("where", place(entry, last))));
+    facts.push(("failed", failed(entry)));
+    facts.push(("replay", verdict(&heading).to_owned()));
+    if entry.status == EntryStatus::Open {
+        facts.push(("to do", suggestion(entry.reason_code).to_owned()));
+    }
+    facts.extend(entry.not_before.map(|at| ("not before", second(at))));
+    facts.extend(entry.owner.clone().map(|owner| ("owner", owner)));
+    facts
+}
+
+/// Says where an entry stands.
+fn status(entry: &DeadLetteredItem) -> String {
+    let status = status_name(entry.status);
+    let Some(closed) = &entry.closed else { return status.to_owned() };
+    let by = closed.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let reason = closed.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("{status} {}{by}{reason}", second(closed.at))
+}
+
+/// Says where the last attempt failed.
+fn place(entry: &DeadLetteredItem, last: &FailureDetail) -> String {
+    let mut parts = Vec::new();
+    // What has no name of its own goes by its path.
+    let has_path = entry.topic.contains('.') && entry.topic != last.step_failed;
+    if !last.step_failed.is_empty() {
+        let path = if has_path { format!("{} ", entry.topic) } else { String::new() };
+        parts.push(format!("step {path}{}", last.step_failed));
+    } else if !entry.topic.is_empty() {
+        parts.push(entry.topic.clone());
+    }
+    parts.push(format!("attempt {}", last.attempt_number));
+    if !last.agent_id.is_empty() {
+        parts.push(last.agent_id.clone());
+    }
+    parts.extend(last.exit_code.map(|code| format!("exit code {code}")));
+    parts.join(", ")
+}
+
+/// Says how often and when it failed.
+fn failed(entry: &DeadLetteredItem) -> String {
+    let times = match entry.failure_count {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let replays = match entry.replays {
+        0 => String::new(),
+        1 => ", replayed once".to_owned(),
+        times => format!(", replayed {times} times"),
+    };
+    let (first, last) = (second(entry.first_attempt), second(entry.last_attempt));
+    format!("{times}{replays}, from {first} to {last}")
+}
+
+/// Prints the last lines that the last attempt printed.
+fn output(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+    let last = entry.failure_history.last();
+    let tail = last.map(|last| last.output_tail.as_str()).filter(|tail| !tail.is_empty());
+    let logs = entry.worktree_artifacts.as_ref().and_then(|left| left.error_logs.as_deref());
+    let Some(text) = tail.or(logs).filter(|text| !text.trim().is_empty()) else {
+        return Ok(());
+    };
+    let lines: Vec<_> = text.trim_end().lines().map(str::to_owned).collect();
+    let cut = lines.len().saturating_sub(OUTPUT_LINES);
+    let mut shown: Vec<_> = lines.into_iter().skip(cut).collect();
+    if cut > 0 {
+        shown.insert(0, "…".to_owned());
+    }
+    section("last lines of output", &shown, out)?;
+    let trace = last.and_then(|last| last.stack_trace.as_deref());
+    match trace.filter(|trace| !text.contains(trace.trim())) {
+        Some(trace) => section("where it broke off", &first_lines(trace, OUTPUT_LINES), out),
+        None => Ok(()),
+    }
+}
+
+/// Prints a line for each attempt.
+fn attempts(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+    if entry.failure_history.is_empty() {
+        return Ok(());
+    }
+    out.line("\nattempts")?;
+    let has_cost = entry.failure_history.iter().any(|attempt| attempt.cost_usd > 0.0);
+    let mut head = vec!["#", "ENDED", "TOOK", "REASON", "MESSAGE"];
+    if has_cost {
+        head.insert(3, "COST");
+    }
+    let mut table = Table::new(&head, &[], 2);
+    for attempt in &entry.failure_history {
+        let mut cells = vec![
+            attempt.attempt_number.to_string(),
+            minute(attempt.timestamp),
+            duration::show(Duration::from_millis(attempt.duration_ms)),
+            attempt.reason_code.to_string(),
+            attempt.error_message.clone(),
+        ];
+        if has_cost {
+            cells.insert(3, format!("${:.2}", attempt.cost_usd));
+        }
+        table.row(&cells, out)?;
+    }
+    table.write(out)
+}
+
+/// Returns the item's data, in as many lines as a person wants to see.
+fn item_lines(entry: &DeadLetteredItem) -> Vec<String> {
+    let data = entry.item_data.get();
+    let pretty = serde_json::from_str::<Value>(data).map(|value| format!("{value:#}"));
+    first_lines(&pretty.unwrap_or_else(|_| data.to_owned()), ITEM_LINES)
+}
+
+fn first_lines(text: &str, most: usize) -> Vec<String> {
+    let all = text.trim_end().lines().count();
+    let shown = if all > most { most.saturating_sub(1) } else { most };
+    let cut = |line: &str| match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line.to_owned(),
+    };
+    let mut lines: Vec<_> = text.lines().take(shown).map(cut).collect();
+    if all > shown {
+        lines.push(format!("… and {} more lines", all - shown));
+    }
+    lines
+}
+
+/// Prints what the last attempt left behind, and where.
+fn left_behind(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+    let left = entry.worktree_artifacts.clone().unwrap_or_default();
+    let mut rows = Vec::new();
+    rows.extend(log(entry).map(|path| ("log", path.to_owned())));
+    if let Some(path) = &left.worktree_path {
+        let kept = if left.preserved { "" } else { " (not kept)" };
+        rows.push(("worktree", format!("{path}{kept}")));
+    }
+    rows.extend(left.branch_name.clone().map(|branch| ("branch", branch)));
+    rows.extend(left.patch_file.clone().map(|patch| ("patch", patch)));
+    if rows.is_empty() && left.uncommitted_changes.is_none() {
+        return Ok(());
+    }
+    out.line("\nleft behind")?;
+    for (name, value) in rows {
+        out.line(format_args!("  {name:<10}{}", one_line(&value)))?;
+    }
+    if let Some(changes) = left.uncommitted_changes.filter(|changes| !changes.trim().is_empty()) {
+        out.line("  not committed")?;
+        for line in first_lines(&changes, CHANGED_LINES) {
+            out.line(format_args!("    {}", one_line(&line)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints a part that has lines of its own.
+fn section(name: &str, lines: &[String], out: &mut Output) -> Result<(), CliError> {
+    out.line(format_args!("\n{name}"))?;
+    for line in lines {
+        out.line(format_args!("  {}", one_line(line.trim_end())).to_string().trim_end())?;
+    }
+    Ok(())
+}
+
+/// Returns the file with all that the last attempt printed.
+fn log(entry: &DeadLetteredItem) -> Option<&str> {
+    entry.failure_history.last()?.json_log_location.as_deref()
+}
+
+/// Returns what makes sense next, and the commands for it.
+///
+/// An entry of an older program has no job that anything could be done with.
+pub(super) fn next(
+    program: &str,
+    entry: &DeadLetteredItem,
+    has_job: bool,
+) -> Vec<(&'static str, String)> {
+    let (job, item) = (&entry.job_id, &entry.item_id);
+    let mut next = Vec::new();
+    if !has_job {
+        return entry.worktree_artifacts.as_ref().map(places).unwrap_or_default();
+    }
+    let is_open = entry.status == EntryStatus::Open;
+    let is_replayable = is_replayable(&Heading::from(entry));
+    if is_replayable {
+        next.push(("try it again", format!("{program} dlq retry {job} {item}")));
+    }
+    next.push(("all its output", format!("{program} logs {job} {item}")));
+    if let Some(left) = &entry.worktree_artifacts {
+        next.extend(places(left));
+    }
+    if is_open && !is_replayable && entry.reason_code.action() != DefaultAction::Never {
+        let force = format!("{program} dlq retry {job} --force {item} --reason TEXT");
+        next.push(("try it all the same", force));
+    }
+    if is_open {
+        let drop = format!("{program} dlq drop {job} {item} --reason TEXT");
+        next.push(("leave it out", drop));
+    }
+    next
+}
+
+/// Returns the commands that lead to what was left behind.
+fn places(left: &WorktreeArtifacts) -> Vec<(&'static str, String)> {
+    let mut next = Vec::new();
+    if let Some(path) = left.worktree_path.as_deref().filter(|_| left.preserved) {
+        next.push(("its worktree", format!("cd {}", quoted(Path::new(path)))));
+    }
+    if let Some(patch) = &left.patch_file {
+        next.push(("take its changes", format!("git apply {}", quoted(Path::new(patch)))));
+    }
+    next
+}

@@ -1,0 +1,127 @@
+//! `prodigy dlq export`.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
+
+use super::{
+    chosen::ChoiceArgs,
+    form::{self, COLUMNS},
+    queues::{each, of_jobs, queue_error, skipped},
+    words::{ANY, UNSETTLED},
+};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// Write entries as JSON, JSON lines, CSV or Markdown
+///
+/// They are written one by one, the newest first, so that any number takes no memory. CSV
+/// has a row for each entry; a cell that a spreadsheet would take for a formula has a quote
+/// in front of it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ExportLettersArgs {
+    /// The job [default: all jobs of this repository]
+    job: Option<JobId>,
+
+    /// The form to write
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: LetterForm,
+
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    choice: ChoiceArgs,
+
+    /// Also write entries that are resolved or dropped
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LetterForm {
+    /// One array of entries
+    Json,
+    /// One entry on each line
+    Jsonl,
+    /// A table
+    Csv,
+    /// A page for people
+    Md,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &ExportLettersArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    match &command.output {
+        None => export(args, command, out, |text, out| out.raw(text.as_bytes()))?,
+        Some(path) => {
+            // What is asked for is read before the file is touched.
+            command.choice.read()?;
+            let file = File::create(path).map_err(|error| unwritten(path, error))?;
+            let mut file = BufWriter::new(file);
+            export(args, command, out, |text, _| {
+                file.write_all(text.as_bytes()).map_err(|error| unwritten(path, error))
+            })?;
+            file.flush().map_err(|error| unwritten(path, error))?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn unwritten(path: &Path, error: std::io::Error) -> CliError {
+    CliError::new(Exit::Failure, format!("cannot write `{}`", path.display()))
+        .with_hint("without `--output`, `prodigy dlq export` writes to standard output")
+        .because(error)
+}
+
+/// Writes the entries one by one.
+fn export(
+    args: &Args,
+    command: &ExportLettersArgs,
+    out: &mut Output,
+    mut write: impl FnMut(&str, &mut Output) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let chosen = command.choice.read()?;
+    let jobs = of_jobs(args, command.job.as_ref())?;
+    let statuses = if command.all { ANY } else { UNSETTLED };
+    match command.format {
+        LetterForm::Json => write("[", out)?,
+        LetterForm::Jsonl => {}
+        LetterForm::Csv => write(&format!("{}\n", COLUMNS.join(",")), out)?,
+        LetterForm::Md => write("# Dead letters\n", out)?,
+    }
+    let mut between = "\n";
+    each(jobs, &chosen, statuses, out, |letters, heading, out| {
+        let entry = match letters.queue.entry(&heading.item_id) {
+            Ok(Some(entry)) => entry,
+            // It was deleted since.
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                skipped(&letters.job, &queue_error(error), out);
+                return Ok(());
+            }
+        };
+        let text = match command.format {
+            LetterForm::Json => format!("{between}{}", line(&entry)),
+            LetterForm::Jsonl => format!("{}\n", line(&entry)),
+            LetterForm::Csv => form::row(&entry),
+            LetterForm::Md => form::page(&entry),
+        };
+        between = ",\n";
+        write(&text, out)
+    })?;
+    if command.format == LetterForm::Json { write("\n]\n", out) } else { Ok(()) }
+}
+
+/// Returns an entry on one line.
+fn line(entry: &DeadLetteredItem) -> String {
+    // What was read from JSON can be written again; the item is kept as it was written.
+    serde_json::to_string(entry).unwrap_or_default().replace(['\n', '\r'], " ")
+}

@@ -1,0 +1,143 @@
+//! Dead letters as rows of a table and as pages.
+
+use prodigy_core::dlq::DeadLetteredItem;
+use serde_json::Value;
+
+use super::{
+    advice::suggestion,
+    stats::cost,
+    words::{class_name, pattern_parts, status_name},
+};
+use crate::{commands::jobs::second, output::one_line};
+
+/// The columns of the CSV form.
+pub(super) const COLUMNS: &[&str] = &[
+    "job_id",
+    "item_id",
+    "status",
+    "reason_code",
+    "class",
+    "error_type",
+    "error_signature",
+    "error_pattern",
+    "reason",
+    "topic",
+    "step_failed",
+    "exit_code",
+    "attempts",
+    "replays",
+    "first_attempt",
+    "last_attempt",
+    "reprocess_eligible",
+    "manual_review_required",
+    "cost_usd",
+    "worktree_path",
+    "branch_name",
+    "patch_file",
+    "json_log_location",
+    "item_data",
+];
+
+/// Returns an entry as a row.
+pub(super) fn row(entry: &DeadLetteredItem) -> String {
+    let last = entry.failure_history.last();
+    let left = entry.worktree_artifacts.clone().unwrap_or_default();
+    let cells = [
+        entry.job_id.to_string(),
+        entry.item_id.to_string(),
+        status_name(entry.status).to_owned(),
+        entry.reason_code.to_string(),
+        class_name(entry.class),
+        pattern_parts(&entry.error_pattern).0.to_owned(),
+        entry.error_signature.clone(),
+        entry.error_pattern.clone(),
+        entry.reason.clone(),
+        entry.topic.clone(),
+        last.map(|last| last.step_failed.clone()).unwrap_or_default(),
+        last.and_then(|last| last.exit_code).map(|code| code.to_string()).unwrap_or_default(),
+        entry.attempts.to_string(),
+        entry.replays.to_string(),
+        entry.first_attempt.to_string(),
+        entry.last_attempt.to_string(),
+        entry.reprocess_eligible.to_string(),
+        entry.manual_review_required.to_string(),
+        cost(entry).to_string(),
+        left.worktree_path.unwrap_or_default(),
+        left.branch_name.unwrap_or_default(),
+        left.patch_file.unwrap_or_default(),
+        last.and_then(|last| last.json_log_location.clone()).unwrap_or_default(),
+        entry.item_data.get().to_owned(),
+    ];
+    cells.map(|text| cell(&text)).join(",") + "\n"
+}
+
+/// Returns a text as RFC 4180 wants it, and so that no spreadsheet takes it for a formula.
+fn cell(text: &str) -> String {
+    let is_number = text.parse::<f64>().is_ok();
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+/// Returns an entry as a part of a page.
+pub(super) fn page(entry: &DeadLetteredItem) -> String {
+    let last = entry.failure_history.last();
+    let mut facts = vec![
+        ("status", status_name(entry.status).to_owned()),
+        ("reason", format!("{} ({})", code(entry.reason_code.code()), class_name(entry.class))),
+        ("message", code(&entry.reason)),
+        ("cause", format!("{}, signature {}", code(&entry.error_pattern), entry.error_signature)),
+        ("attempts", format!("{}, the last ended {}", entry.attempts, second(entry.last_attempt))),
+        ("to do", suggestion(entry.reason_code).to_owned()),
+    ];
+    let step = last.map(|last| last.step_failed.as_str()).filter(|step| !step.is_empty());
+    facts.extend(step.map(|step| ("step", format!("{} {}", code(&entry.topic), code(step)))));
+    if cost(entry) > 0.0 {
+        facts.push(("cost", format!("${:.2}", cost(entry))));
+    }
+    let log = last.and_then(|last| last.json_log_location.as_deref());
+    facts.extend(log.map(|log| ("log", code(log))));
+    if let Some(left) = &entry.worktree_artifacts {
+        facts.extend(left.worktree_path.as_deref().map(|path| ("worktree", code(path))));
+        facts.extend(left.branch_name.as_deref().map(|branch| ("branch", code(branch))));
+        facts.extend(left.patch_file.as_deref().map(|patch| ("patch", code(patch))));
+    }
+    let mut page = format!("\n## {} of job {}\n\n", entry.item_id, entry.job_id);
+    for (name, value) in facts {
+        page.extend(["- **", name, "**: ", &value, "\n"]);
+    }
+    let data = entry.item_data.get();
+    let pretty = serde_json::from_str::<Value>(data).map(|value| format!("{value:#}"));
+    page.push_str(&fenced("json", &pretty.unwrap_or_else(|_| data.to_owned())));
+    if let Some(tail) = last.map(|last| last.output_tail.trim_end()).filter(|t| !t.is_empty()) {
+        page.push_str(&fenced("text", tail));
+    }
+    page
+}
+
+/// Returns text as code within a line, whatever it holds.
+fn code(text: &str) -> String {
+    let text = one_line(text);
+    let fence = "`".repeat(longest_run(&text) + 1);
+    // A backtick at an edge would run into the fence.
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{text}{space}{fence}")
+}
+
+/// Returns text as a block of code, whatever it holds.
+fn fenced(language: &str, text: &str) -> String {
+    let fence = "`".repeat(longest_run(text).max(2) + 1);
+    format!("\n{fence}{language}\n{text}\n{fence}\n")
+}
+
+/// Returns how many backticks stand next to each other, at most.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}

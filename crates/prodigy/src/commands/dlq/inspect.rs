@@ -1,0 +1,80 @@
+//! `prodigy dlq inspect`.
+
+use std::path::PathBuf;
+
+use prodigy_core::{
+    dlq::{DeadLetteredItem, Unreadable},
+    ids::{ItemId, JobId},
+};
+use prodigy_engine::store;
+
+use super::{
+    chosen::no_entry,
+    layout::laid_out,
+    queues::{LONGEST, Letters, of_job},
+};
+use crate::{
+    cli::Args, commands::context::store_error, error::CliError, exit::Exit, output::Output,
+    report::shortened,
+};
+
+/// The largest file that is shown.
+const LIMIT: u64 = 256 * 1024 * 1024;
+
+/// Print an entry as it is stored
+///
+/// The JSON goes to standard output, laid out anew and otherwise as it is in its file. Where
+/// the file is, and whether it was changed since it was written, is said on standard error.
+#[derive(clap::Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The job
+    job: JobId,
+
+    /// The item, by id or by key
+    item: String,
+}
+
+pub(super) fn run(args: &Args, command: &InspectArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let letters = of_job(args, &command.job, out)?;
+    let (path, text) = stored(&letters, &command.item)?;
+    let read = DeadLetteredItem::read(&text, &letters.job);
+    if matches!(read, Err(Unreadable::Shape(_))) {
+        out.raw(text.as_bytes())?;
+    } else {
+        out.raw(laid_out(&text).as_bytes())?;
+    }
+    out.flush()?;
+    out.note(format_args!("file: {}", path.display()));
+    let is_old = |text: &str| !text.contains("\"record_hash\"");
+    let (verdict, exit) = match read {
+        Ok(_) if is_old(&text) => ("none: it has an older shape".to_owned(), Exit::Success),
+        Ok(_) => ("right".to_owned(), Exit::Success),
+        Err(Unreadable::Altered) => {
+            ("wrong: the entry was changed since it was written".to_owned(), Exit::Failure)
+        }
+        Err(error) => {
+            (format!("not checked: {}", shortened(&error.to_string(), LONGEST)), Exit::Failure)
+        }
+    };
+    out.note(format_args!("hash: {verdict}"));
+    if exit == Exit::Failure {
+        out.note(format_args!("\nnext: `prodigy dlq fsck {}` makes it anew", letters.job));
+    }
+    Ok(exit)
+}
+
+/// Returns the file of an entry and what is in it.
+fn stored(letters: &Letters, named: &str) -> Result<(PathBuf, String), CliError> {
+    let Letters { layout, job, queue } = letters;
+    let ids: Vec<ItemId> = named.parse().ok().into_iter().chain([ItemId::of_key(named)]).collect();
+    for item in &ids {
+        // Older programs kept the files one directory higher.
+        let flat = layout.dlq_dir(job).join(format!("{item}.json"));
+        for path in [queue.file(item), flat] {
+            if let Some(bytes) = store::read_bounded(&path, LIMIT).map_err(store_error)? {
+                return Ok((path, String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+    }
+    Err(no_entry(job, named))
+}

@@ -1,0 +1,206 @@
+//! `prodigy dlq list`.
+
+use prodigy_core::{
+    dlq::EntryStatus,
+    ids::{ItemId, JobId},
+};
+use prodigy_engine::dlq::Heading;
+use serde_json::json;
+
+use super::{
+    chosen::{ChoiceArgs, Chosen},
+    queues::{Jobs, Left, Letters, each, of_jobs},
+    table::{JsonList, Table},
+    words::{ANY, UNSETTLED, note_next, pattern_parts, replay_word, row_document, status_name},
+};
+use crate::{
+    cli::Args,
+    commands::{context, jobs::minute},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+};
+
+/// So many entries are listed if nobody says how many.
+const SHOWN: usize = 20;
+
+/// List the items that were given up, the newest first
+///
+/// Without a job, the dead letters of every job of this repository are listed. The newest 20
+/// are shown unless `--limit` says how many. REPLAY says whether `prodigy dlq retry` takes an
+/// entry: `yes`, `fix` if something has to be changed first, `review` if a person has to look
+/// at it first. The job may be running.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ListLettersArgs {
+    /// The job [default: all jobs of this repository]
+    job: Option<JobId>,
+
+    #[command(flatten)]
+    choice: ChoiceArgs,
+
+    /// Also list entries that are resolved or dropped
+    #[arg(long)]
+    all: bool,
+
+    /// Print one JSON document; without `--limit`, it has all entries
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &ListLettersArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let mut chosen = command.choice.read()?;
+    let jobs = of_jobs(args, command.job.as_ref())?;
+    if command.json {
+        return document(jobs, command, &chosen, out);
+    }
+    chosen.limit.get_or_insert(SHOWN);
+    let mut listing = Listing::new(command.job.is_none(), command.all);
+    let left = each(jobs, &chosen, command.statuses(), out, |letters, heading, out| {
+        listing.take(letters, &heading, out)
+    })?;
+    listing.end(out)?;
+    out.flush()?;
+    if listing.rows == 0 {
+        nothing(command, &chosen, out);
+        return Ok(Exit::Success);
+    }
+    let limit = chosen.limit.unwrap_or(SHOWN);
+    match left {
+        Left::Nothing => {}
+        Left::Entries(left) if !command.all => {
+            let all = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(left);
+            out.note(format_args!("\nand {left} more; `--limit {all}` shows them all"));
+        }
+        // What is closed, and what matches, is not counted in advance.
+        Left::Entries(_) | Left::Some => {
+            let more = limit.saturating_mul(5);
+            out.note(format_args!("\nand more; `--limit {more}` shows more of them"));
+        }
+    }
+    note_next(&next(args, &listing), out)?;
+    Ok(Exit::Success)
+}
+
+impl ListLettersArgs {
+    fn statuses(&self) -> &'static [EntryStatus] {
+        if self.all { ANY } else { UNSETTLED }
+    }
+}
+
+/// Prints the entries as one document, as they are read.
+fn document(
+    jobs: Jobs,
+    command: &ListLettersArgs,
+    chosen: &Chosen,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let mut list = JsonList::begin("entries", out)?;
+    let left = each(jobs, chosen, command.statuses(), out, |letters, heading, out| {
+        list.push(&row_document(&letters.job, &heading), out)
+    })?;
+    list.end(&[("more", json!(!matches!(left, Left::Nothing)))], out)?;
+    Ok(Exit::Success)
+}
+
+/// A listing that is being printed.
+struct Listing {
+    /// Each job has a line above its entries.
+    names_jobs: bool,
+    names_status: bool,
+    table: Table,
+    job: Option<JobId>,
+    /// The first entry, for the commands that make sense next.
+    first: Option<(JobId, ItemId)>,
+    rows: usize,
+}
+
+impl Listing {
+    fn new(names_jobs: bool, names_status: bool) -> Self {
+        Self {
+            names_jobs,
+            names_status,
+            table: table(names_status),
+            job: None,
+            first: None,
+            rows: 0,
+        }
+    }
+
+    fn take(
+        &mut self,
+        letters: &Letters,
+        heading: &Heading,
+        out: &mut Output,
+    ) -> Result<(), CliError> {
+        if self.job.as_ref() != Some(&letters.job) {
+            self.end(out)?;
+            if self.names_jobs {
+                let open = letters.queue.open_entries();
+                let gap = if self.job.is_some() { "\n" } else { "" };
+                out.line(format_args!("{gap}job {}: {open} open", letters.job))?;
+            }
+            self.table = table(self.names_status);
+            self.job = Some(letters.job.clone());
+        }
+        self.rows += 1;
+        self.first.get_or_insert_with(|| (letters.job.clone(), heading.item_id.clone()));
+        let (_, pattern) = pattern_parts(&heading.error_pattern);
+        let mut cells = vec![
+            heading.item_id.to_string(),
+            heading.reason_code.to_string(),
+            replay_word(heading).to_owned(),
+            heading.attempts.to_string(),
+            minute(heading.last_attempt),
+            pattern.to_owned(),
+        ];
+        if self.names_status {
+            cells.insert(1, status_name(heading.status).to_owned());
+        }
+        self.table.row(&cells, out)
+    }
+
+    fn end(&mut self, out: &mut Output) -> Result<(), CliError> {
+        self.table.write(out)
+    }
+}
+
+fn table(names_status: bool) -> Table {
+    let mut head = vec!["ITEM", "REASON", "REPLAY", "TRIES", "LAST FAILURE", "CAUSE"];
+    let mut spare = ["TRIES", "LAST FAILURE", "REPLAY"];
+    if names_status {
+        head.insert(1, "STATUS");
+        // The status says the most of it.
+        spare = ["TRIES", "REPLAY", "LAST FAILURE"];
+    }
+    Table::new(&head, &spare, 0)
+}
+
+/// Says why nothing is listed.
+fn nothing(command: &ListLettersArgs, chosen: &Chosen, out: &mut Output) {
+    let place = match &command.job {
+        Some(job) => format!("job `{job}` has"),
+        None => "there are".to_owned(),
+    };
+    if !chosen.is_all() {
+        out.note("no entry matches");
+    } else if command.all {
+        out.note(format_args!("{place} no dead letters"));
+    } else {
+        out.note(format_args!("{place} no open dead letters; `--all` also lists closed ones"));
+    }
+}
+
+/// Returns what makes sense next, and the commands for it.
+fn next(args: &Args, listing: &Listing) -> Vec<(&'static str, String)> {
+    let Some((job, item)) = &listing.first else { return Vec::new() };
+    let program = context::program(args);
+    let of_job = if listing.names_jobs { String::new() } else { format!(" {job}") };
+    vec![
+        ("see one", format!("{program} dlq show {job} {item}")),
+        ("by cause", format!("{program} dlq analyze{of_job}")),
+    ]
+}

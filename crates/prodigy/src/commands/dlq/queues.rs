@@ -1,0 +1,171 @@
+//! Finding the jobs whose dead letters are asked for.
+
+use std::collections::HashMap;
+
+use prodigy_core::{dlq::EntryStatus, ids::JobId};
+use prodigy_engine::{
+    dlq::{self, Heading, Queue},
+    store::{self, Layout},
+};
+
+use super::chosen::Chosen;
+use crate::{
+    cli::Args,
+    commands::{
+        context::{self, store_error},
+        lookup::{all, find_job, here, job_error, layouts},
+    },
+    error::{CliError, explained},
+    exit::Exit,
+    output::Output,
+    report::shortened,
+};
+
+/// The longest explanation that is shown of what is wrong with a file.
+pub(super) const LONGEST: usize = 400;
+
+/// The dead letters of one job.
+pub(super) struct Letters {
+    pub(super) layout: Layout,
+    pub(super) job: JobId,
+    pub(super) queue: Queue,
+}
+
+/// Opens the dead letters of one job.
+pub(super) fn of_job(args: &Args, job: &JobId, out: &mut Output) -> Result<Letters, CliError> {
+    let (layout, job) = find(args, job)?;
+    let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+    warn_if_behind(&job, &queue, out);
+    Ok(Letters { layout, job, queue })
+}
+
+/// Opens the dead letters of one job, or of every job of this repository that has some, the
+/// newest first. One job that cannot be read does not hide the others.
+///
+/// They are opened one by one as they are asked for.
+pub(super) fn of_jobs(args: &Args, job: Option<&JobId>) -> Result<Jobs, CliError> {
+    if let Some(job) = job {
+        return Ok(Jobs { left: vec![find(args, job)?] });
+    }
+    let mut left = Vec::new();
+    for layout in layouts(args)? {
+        let mut jobs = Queue::jobs(&layout).map_err(queue_error)?;
+        // Jobs of older programs have no journal; they are older than any that has one.
+        let by_age = layout.jobs().map_err(store_error)?;
+        let age: HashMap<_, _> = by_age.iter().zip(1_usize..).collect();
+        jobs.sort_by_key(|job| age.get(job).copied().unwrap_or(0));
+        left.extend(jobs.into_iter().map(|job| (layout.clone(), job)));
+    }
+    Ok(Jobs { left })
+}
+
+/// Finds a job by its id; one that only has dead letters, from an older program, is one too.
+fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
+    find_job(args, job).or_else(|error| {
+        let home = context::home(args)?;
+        for layout in here(&home)?.into_iter().chain(all(&home)?) {
+            if Queue::jobs(&layout).map_err(queue_error)?.contains(job) {
+                return Ok((layout, job.clone()));
+            }
+        }
+        Err(error)
+    })
+}
+
+/// The jobs whose dead letters are asked for; the next one stands last.
+pub(super) struct Jobs {
+    left: Vec<(Layout, JobId)>,
+}
+
+impl Jobs {
+    /// Opens the next one that can be opened, and names those that cannot.
+    pub(super) fn next(&mut self, out: &mut Output) -> Option<Letters> {
+        while let Some((layout, job)) = self.left.pop() {
+            match Queue::open(&layout, &job) {
+                Ok(queue) => {
+                    warn_if_behind(&job, &queue, out);
+                    return Some(Letters { layout, job, queue });
+                }
+                Err(error) => skipped(&job, &queue_error(error), out),
+            }
+        }
+        None
+    }
+}
+
+/// What is left after as many entries as were asked for.
+pub(super) enum Left {
+    /// Nothing.
+    Nothing,
+    /// So many entries.
+    Entries(u64),
+    /// Some entries; how many was not looked into.
+    Some,
+}
+
+/// Goes through the entries of jobs that are meant, up to the limit.
+///
+/// An entry that cannot be read is named and left out.
+pub(super) fn each(
+    mut jobs: Jobs,
+    chosen: &Chosen,
+    statuses: &[EntryStatus],
+    out: &mut Output,
+    mut take: impl FnMut(&Letters, Heading, &mut Output) -> Result<(), CliError>,
+) -> Result<Left, CliError> {
+    let mut room = chosen.limit.unwrap_or(usize::MAX);
+    while let Some(letters) = jobs.next(out) {
+        let mut taken = 0;
+        for heading in chosen.pick(&letters.queue, &[], statuses) {
+            match heading {
+                Err(error) => skipped(&letters.job, &error, out),
+                Ok(_) if room == 0 && chosen.is_all() => {
+                    let mut left = letters.queue.open_entries().saturating_sub(taken).max(1);
+                    while let Some(letters) = jobs.next(out) {
+                        left += letters.queue.open_entries();
+                    }
+                    return Ok(Left::Entries(left));
+                }
+                Ok(_) if room == 0 => return Ok(Left::Some),
+                Ok(heading) => {
+                    room -= 1;
+                    taken += 1;
+                    take(&letters, heading, out)?;
+                }
+            }
+        }
+    }
+    Ok(Left::Nothing)
+}
+
+/// Says that something could not be read and was left out.
+pub(super) fn skipped(job: &JobId, error: &CliError, out: &mut Output) {
+    out.note(format_args!("warning: job `{job}`: {}", explained(error)));
+}
+
+/// Says that the files may say less than the journal.
+fn warn_if_behind(job: &JobId, queue: &Queue, out: &mut Output) {
+    if let Some(error) = queue.behind() {
+        let why = explained(error);
+        out.note(format_args!(
+            "warning: job `{job}`: the newest dead letters may be missing here: {why}"
+        ));
+    }
+}
+
+/// Turns an error of the queue into one for people.
+pub(super) fn queue_error(error: dlq::Error) -> CliError {
+    match error {
+        dlq::Error::Store(store::Error::Locked { job, holder }) => {
+            job_error(&job.clone(), store::Error::Locked { job, holder })
+        }
+        dlq::Error::Store(store::Error::NoJob { job }) => {
+            job_error(&job.clone(), store::Error::NoJob { job })
+        }
+        dlq::Error::Store(error) => store_error(error),
+        dlq::Error::Entry { .. } => {
+            CliError::new(Exit::Failure, shortened(&error.to_string(), LONGEST))
+                .with_hint("`prodigy dlq fsck` makes it anew from the journal")
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `prodigy dlq show`.
+
+use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
+use prodigy_engine::{clock, dlq::Heading};
+use serde_json::json;
+
+use super::{
+    advice::{is_replayable, suggestion},
+    chosen::entry_of,
+    entry,
+    groups::Groups,
+    layout::laid_out,
+    queues::{Letters, of_job, queue_error, skipped},
+    table::Table,
+    words::{SCHEMA_VERSION, group_document, note_next, pattern_parts, totals},
+};
+use crate::{
+    cli::Args,
+    commands::{context, jobs::second},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+};
+
+/// Show one dead letter, or those of a job at a glance
+///
+/// With an item: what failed and where, the last lines of its output, each attempt, the
+/// item, what was left behind and where, whether it can be replayed, and what to type next.
+/// Without: the causes, and how many items died of each. The job may be running.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ShowLetterArgs {
+    /// The job
+    job: JobId,
+
+    /// The item, by id or by key
+    item: Option<String>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &ShowLetterArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let letters = of_job(args, &command.job, out)?;
+    let Some(item) = &command.item else {
+        return overview(args, &letters, command.json, out);
+    };
+    let entry = entry_of(&letters.queue, &letters.job, item)?;
+    if command.json {
+        out.raw(document(&letters, &entry).as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    entry::show(&entry, out)?;
+    let has_job = letters.layout.events_dir(&letters.job).is_dir();
+    note_next(&entry::next(&context::program(args), &entry, has_job), out)?;
+    Ok(Exit::Success)
+}
+
+/// Returns an entry as JSON, with what to do about it.
+///
+/// The item is kept as it was written: it may hold what no value of ours can.
+fn document(letters: &Letters, entry: &DeadLetteredItem) -> String {
+    let more = json!({
+        "schema_version": SCHEMA_VERSION,
+        "file": letters.queue.file(&entry.item_id).display().to_string(),
+        "can_replay": is_replayable(&Heading::from(entry)),
+        "suggestion": suggestion(entry.reason_code),
+    });
+    let more = more.to_string();
+    let entry = serde_json::to_string(entry).unwrap_or_default();
+    laid_out(&format!("{},\"entry\":{entry}}}", more.trim_end_matches('}')))
+}
+
+/// Shows how many items died, and of what.
+fn overview(
+    args: &Args,
+    letters: &Letters,
+    as_json: bool,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let job = &letters.job;
+    let mut groups = Groups::new(clock::now());
+    for heading in letters.queue.headings() {
+        match heading {
+            Ok(heading) => groups.take(job, &heading),
+            Err(error) => skipped(job, &queue_error(error), out),
+        }
+    }
+    if as_json {
+        let causes: Vec<_> = groups.sorted().into_iter().map(group_document).collect();
+        let document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "job_id": job,
+            "open": groups.open,
+            "replaying": groups.replaying,
+            "resolved": groups.resolved,
+            "dropped": groups.dropped,
+            "can_replay": groups.replayable(),
+            "groups": causes,
+        });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    out.line(format_args!("{:<12}{job}", "job"))?;
+    out.line(format_args!("{:<12}{}", "entries", totals(&groups)))?;
+    let sorted = groups.sorted();
+    if let Some(last) = sorted.iter().map(|group| group.last).max() {
+        out.line(format_args!("{:<12}{}", "newest", second(last)))?;
+        out.line("")?;
+    }
+    let head = ["COUNT", "REASON", "REPLAY", "EXAMPLE", "CAUSE"];
+    let mut table = Table::new(&head, &["REPLAY"], 0);
+    for group in &sorted {
+        let replay = match group.replayable {
+            0 => "no".to_owned(),
+            all if all == group.count => "yes".to_owned(),
+            some => some.to_string(),
+        };
+        let cells = vec![
+            format!("{:>5}", group.count),
+            group.reason.to_string(),
+            replay,
+            group.example.1.to_string(),
+            pattern_parts(&group.pattern).1.to_owned(),
+        ];
+        table.row(&cells, out)?;
+    }
+    table.write(out)?;
+    note_next(&next(args, job, &groups), out)?;
+    Ok(Exit::Success)
+}
+
+/// Returns what makes sense next, and the commands for it.
+fn next(args: &Args, job: &JobId, groups: &Groups) -> Vec<(&'static str, String)> {
+    let program = context::program(args);
+    let mut next = Vec::new();
+    if let Some(group) = groups.sorted().first() {
+        next.push(("see one", format!("{program} dlq show {job} {}", group.example.1)));
+        next.push(("see what to do", format!("{program} dlq analyze {job}")));
+    }
+    if groups.replayable() > 0 {
+        next.push(("try again", format!("{program} dlq retry {job}")));
+    }
+    if groups.open + groups.replaying == 0 && groups.resolved + groups.dropped > 0 {
+        next.push(("delete what is closed", format!("{program} dlq clear {job}")));
+    }
+    next
+}

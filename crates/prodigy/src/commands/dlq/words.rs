@@ -1,0 +1,120 @@
+//! How dead letters are put into words and into JSON.
+
+use prodigy_core::{dlq::EntryStatus, failure::Class, ids::JobId};
+use prodigy_engine::dlq::Heading;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    advice::suggestion,
+    groups::{Group, Groups},
+};
+use crate::{error::CliError, output::Output};
+
+/// The version of the JSON documents.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// The statuses of entries that are not closed.
+pub(super) const UNSETTLED: &[EntryStatus] = &[EntryStatus::Open, EntryStatus::Replaying];
+/// The statuses of entries that are closed.
+pub(super) const CLOSED: &[EntryStatus] = &[EntryStatus::Resolved, EntryStatus::Dropped];
+/// Every status.
+pub(super) const ANY: &[EntryStatus] =
+    &[EntryStatus::Open, EntryStatus::Replaying, EntryStatus::Resolved, EntryStatus::Dropped];
+
+/// Returns the name of a class, as users write it.
+pub(super) fn class_name(class: Class) -> String {
+    name_of(class)
+}
+
+/// Returns the name of a status, as users see it.
+pub(super) fn status_name(status: EntryStatus) -> &'static str {
+    match status {
+        EntryStatus::Open => "open",
+        EntryStatus::Replaying => "replaying",
+        EntryStatus::Resolved => "resolved",
+        EntryStatus::Dropped => "dropped",
+    }
+}
+
+/// Returns the name that a value goes by in JSON.
+fn name_of(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns whether `prodigy dlq retry` takes an entry, in a word or two.
+pub(super) fn replay_word(heading: &Heading) -> &'static str {
+    match heading.status {
+        EntryStatus::Replaying => "running",
+        EntryStatus::Resolved | EntryStatus::Dropped => "closed",
+        EntryStatus::Open if heading.manual_review_required => "review",
+        EntryStatus::Open if heading.reprocess_eligible => "yes",
+        EntryStatus::Open => "fix",
+    }
+}
+
+/// Returns the type of the error and the readable part of a pattern.
+pub(super) fn pattern_parts(pattern: &str) -> (&str, &str) {
+    pattern.split_once("::").unwrap_or(("Unknown", pattern))
+}
+
+/// Returns what a heading says as JSON, and the job.
+pub(super) fn row_document(job: &JobId, heading: &Heading) -> Value {
+    let mut document = json!({ "job_id": job });
+    if let (Value::Object(fields), Ok(Value::Object(more))) =
+        (&mut document, serde_json::to_value(heading))
+    {
+        fields.extend(more);
+    }
+    document
+}
+
+/// Returns what there is to say of a cause, as JSON.
+pub(super) fn group_document(group: &Group) -> Value {
+    let (error_type, _) = pattern_parts(&group.pattern);
+    json!({
+        "error_signature": group.signature,
+        "error_pattern": group.pattern,
+        "error_type": error_type,
+        "reason_code": group.reason,
+        "class": group.class,
+        "count": group.count,
+        "can_replay": group.replayable,
+        "last_hour": group.recent,
+        "first_seen": group.first,
+        "last_seen": group.last,
+        "example": { "job_id": group.example.0, "item_id": group.example.1 },
+        "suggestion": suggestion(group.reason),
+    })
+}
+
+/// Names what makes sense next, each with the command for it.
+pub(super) fn note_next(next: &[(&str, String)], out: &mut Output) -> Result<(), CliError> {
+    if next.is_empty() {
+        return Ok(());
+    }
+    // What it is about has to stand above it.
+    out.flush()?;
+    let width = next.iter().map(|(what, _)| what.len()).max().unwrap_or(0);
+    out.note("\nnext:");
+    for (what, command) in next {
+        out.note(format_args!("  {what:<width$}  {command}"));
+    }
+    Ok(())
+}
+
+/// Says how many entries there are.
+pub(super) fn totals(groups: &Groups) -> String {
+    let mut parts = vec![format!("{} open", groups.open)];
+    if groups.replayable() > 0 {
+        parts.push(format!("{} of them can be replayed", groups.replayable()));
+    }
+    let more = [
+        (groups.replaying, "being replayed"),
+        (groups.resolved, "resolved"),
+        (groups.dropped, "dropped"),
+    ];
+    parts.extend(more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+    parts.join(", ")
+}
