@@ -7,6 +7,7 @@ use std::{
 
 use prodigy_testkit::{
     crash::{trial, undisturbed},
+    crash_dlq::{DlqSurvived, dlq_trial, dlq_undisturbed},
     crash_map::{map_trial, map_undisturbed, scale},
     killing::Broken,
 };
@@ -47,6 +48,8 @@ struct Common {
 enum What {
     /// Kill MapReduce jobs at random moments and check every item
     Map(MapArgs),
+    /// Kill replays of dead letters at random moments and check every one of them
+    Dlq(DlqArgs),
     /// Run one large MapReduce job, killing nothing, and check every item and the checkout
     Scale(ScaleArgs),
 }
@@ -80,10 +83,25 @@ struct MapArgs {
     common: Common,
 }
 
+#[derive(clap::Args, Debug)]
+struct DlqArgs {
+    /// How many kills to make in all
+    #[arg(long, default_value_t = 200)]
+    kills: u32,
+
+    /// How many items each job has
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    items: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
 pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
     match &args.what {
         None => sequential(args),
         Some(What::Map(args)) => map(args),
+        Some(What::Dlq(args)) => dlq(args),
         Some(What::Scale(args)) => large(args),
     }
 }
@@ -149,6 +167,50 @@ fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Er
     }
     note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, nothing lost or done twice; {poison} items dead-lettered as poison, circuit opened {opened} times",
+        args.items,
+    ));
+    Ok(())
+}
+
+/// Replays dead letters and kills the replays until there are enough kills.
+fn dlq(args: &DlqArgs) -> Result<(), Error> {
+    let binary = chosen(args.common.binary.as_deref(), false)?;
+    let calm = dlq_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
+    note(format_args!(
+        "undisturbed: {} ms, one replay {} ms, {} deaths, {} replays, {} entries stay open",
+        calm.survived.duration.as_millis(),
+        calm.replay.as_millis(),
+        calm.deaths,
+        calm.replays,
+        calm.open,
+    ));
+    let (mut jobs, mut kills, mut deaths, mut replays, mut lost) = (0, 0, 0, 0, 0);
+    let mut span = calm.replay;
+    while kills < args.kills {
+        let seed = args.common.seed.wrapping_add(jobs);
+        let again = format!("dlq --kills 1 --seed {seed} --items {}", args.items);
+        let done: DlqSurvived =
+            dlq_trial(&binary, seed, span, args.items).map_err(|broken| failed(*broken, &again))?;
+        jobs += 1;
+        // On a machine that was busy at first, moments would lie behind the end of a replay.
+        span = span.min(done.replay);
+        kills += done.survived.kills;
+        deaths += done.deaths;
+        replays += done.replays;
+        lost += done.lost;
+        note(format_args!(
+            "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} starts, {} deaths, {} replays, {} attempts cut off, {} ms",
+            done.survived.kills,
+            args.kills,
+            done.survived.starts,
+            done.deaths,
+            done.replays,
+            done.lost,
+            done.survived.duration.as_millis(),
+        ));
+    }
+    note(format_args!(
+        "{jobs} jobs of {} items, {kills} kills, {deaths} deaths, {replays} replays, {lost} attempts cut off; no dead letter lost, nothing done twice",
         args.items,
     ));
     Ok(())

@@ -34,6 +34,8 @@ const PAGES: &[Page] = &[
     Page { file: "workflow.schema.json", args: &["schema", "workflow"] },
     Page { file: "events.md", args: &["__reference", "events"] },
     Page { file: "event.schema.json", args: &["schema", "event"] },
+    Page { file: "dead-letters.md", args: &["__reference", "dead-letters"] },
+    Page { file: "dlq-item.schema.json", args: &["schema", "dlq-item"] },
     Page { file: "failure-codes.md", args: &["__reference", "failure-codes"] },
     Page { file: "exit-codes.md", args: &["__reference", "exit-codes"] },
     Page { file: "cli.md", args: &["__reference", "cli"] },

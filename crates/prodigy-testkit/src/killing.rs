@@ -65,6 +65,7 @@ pub(crate) struct Trial {
     runs: u32,
     limit: Duration,
     bursts: bool,
+    leaves_dead: bool,
 }
 
 impl Trial {
@@ -80,6 +81,7 @@ impl Trial {
             runs: 0,
             limit: START_LIMIT,
             bursts: false,
+            leaves_dead: false,
         }
     }
 
@@ -92,6 +94,12 @@ impl Trial {
     /// Kills some starts when they have hardly begun, which is when a resume tidies up.
     pub(crate) fn with_bursts(mut self) -> Self {
         self.bursts = true;
+        self
+    }
+
+    /// Leaves dead letters alone, so that each item ends once.
+    pub(crate) fn without_replays(mut self) -> Self {
+        self.leaves_dead = true;
         self
     }
 
@@ -124,7 +132,9 @@ impl Trial {
             let began = Instant::now();
             let file = self.file.clone();
             let args: Vec<&str> = if known {
-                vec!["resume", &job, "-y"]
+                let mut args = vec!["resume", &job, "-y"];
+                args.extend(self.leaves_dead.then_some("--no-dlq"));
+                args
             } else {
                 vec!["run", &file, "-y", "--job-id", &job]
             };
@@ -153,7 +163,13 @@ impl Trial {
         format!("crash-{}", self.runs)
     }
 
-    fn moment(&mut self, span: Duration) -> Duration {
+    /// Returns a number below `bound`, which is not zero.
+    pub(crate) fn pick(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    /// Returns how long after its start the next start is killed.
+    pub(crate) fn moment(&mut self, span: Duration) -> Duration {
         let is_burst = self.bursts && self.starts > 0 && self.random.below(3) == 0;
         let span = if is_burst { span.min(BURST) } else { span };
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
@@ -161,7 +177,7 @@ impl Trial {
     }
 
     /// Runs prodigy and returns how it ended, or `None` if it was killed on the way.
-    fn start(
+    pub(crate) fn start(
         &mut self,
         args: &[&str],
         kill_after: Option<Duration>,

@@ -7,9 +7,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 pub mod crash;
+pub mod crash_dlq;
 pub mod crash_map;
 pub mod killing;
+mod ledger;
 pub mod queue_conformance;
+mod repository;
 
 use std::{
     fmt, fs,

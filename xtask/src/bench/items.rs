@@ -27,6 +27,9 @@ const ROUNDS: usize = 3;
 const LIMIT: Duration = Duration::from_secs(3600);
 const JOB: &str = "items";
 
+/// The time between two looks at a process.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The last phase fails, so that there is a job to resume with every item finished.
 const WORKFLOW: &str = "name: items
 mode: mapreduce
@@ -58,7 +61,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
     for round in 1..=ROUNDS {
         let began = Instant::now();
         let mut child = start(&mut world.prodigy_command(&["resume", JOB, "-y"]))?;
-        failed_as_meant(wait(&mut child, |_| ())?)?;
+        failed_as_meant(wait(&mut child, PAUSE, |_| ())?)?;
         resume.add(began.elapsed().as_secs_f64());
         let failures = Journal::read(&world)?.failures;
         if failures != round + 1 {
@@ -122,19 +125,23 @@ fn peak_of_run(world: &World) -> Result<u32, Error> {
     let mut most = 0;
     let mut child =
         start(&mut world.prodigy_command(&["run", "items.yml", "-y", "--job-id", JOB]))?;
-    let status = wait(&mut child, |pid| most = most.max(peak(pid).unwrap_or(0)))?;
+    let status = wait(&mut child, PAUSE, |pid| most = most.max(peak(pid).unwrap_or(0)))?;
     failed_as_meant(status)?;
     Ok(most)
 }
 
-fn start(command: &mut Command) -> Result<Child, Error> {
+pub(super) fn start(command: &mut Command) -> Result<Child, Error> {
     let program = format!("{command:?}");
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     child.map_err(|source| Error::Start { program, source })
 }
 
 /// Waits for the end of a process and has a look at it again and again until then.
-fn wait(child: &mut Child, mut look: impl FnMut(u32)) -> Result<ExitStatus, Error> {
+pub(super) fn wait(
+    child: &mut Child,
+    pause: Duration,
+    mut look: impl FnMut(u32),
+) -> Result<ExitStatus, Error> {
     let until = Instant::now() + LIMIT;
     loop {
         look(child.id());
@@ -146,7 +153,7 @@ fn wait(child: &mut Child, mut look: impl FnMut(u32)) -> Result<ExitStatus, Erro
                 child.kill().and_then(|()| child.wait()).ok();
                 return Err(Error::Incomplete("the job was still running".to_owned()));
             }
-            None => std::thread::sleep(Duration::from_millis(10)),
+            None => std::thread::sleep(pause),
         }
     }
 }

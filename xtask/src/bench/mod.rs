@@ -5,6 +5,7 @@
 //! best round, because noise only ever adds; the median is shown beside it.
 
 mod chart;
+mod dlq;
 mod items;
 mod machine;
 mod map;
@@ -23,7 +24,7 @@ use std::{
 use crate::{
     bench::table::{Row, render},
     error::Error,
-    program::{chosen, note, root},
+    program::{self, cargo, chosen, note, root},
 };
 
 /// Measure prodigy against its budgets
@@ -43,7 +44,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', default_values_t = [100, 1000], value_parser = clap::value_parser!(u32).range(11..))]
     items: Vec<u32>,
 
-    /// Measure what takes many minutes, too: 10,000 items in worktrees, 100,000 shared ones
+    /// Measure what takes many minutes, too: 10,000 items in worktrees, 100,000 shared ones,
+    /// 100,000 dead letters
     #[arg(long)]
     large: bool,
 
@@ -63,16 +65,26 @@ enum Which {
     Steps,
     /// Items of a MapReduce job
     Map,
+    /// Dead letters: writing one more, listing and replaying them
+    Dlq,
     /// Memory while a step prints 2 GB, and with --large what 100,000 items need
     Memory,
 }
 
 const LARGE: u32 = 10_000;
+const DEAD: u32 = 10_000;
+const LARGE_DEAD: u32 = 100_000;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
-    let binary = chosen(args.binary.as_deref(), true)?;
-    let all = [Which::Start, Which::Validate, Which::Steps, Which::Map, Which::Memory];
+    let all = [Which::Start, Which::Validate, Which::Steps, Which::Map, Which::Dlq, Which::Memory];
     let wanted = if args.which.is_empty() { &all[..] } else { &args.which };
+    if cfg!(debug_assertions) && wanted.contains(&Which::Dlq) {
+        // What writes dead letters is measured in this program, which has to be as fast as it
+        // can be for that.
+        let again = ["run", "--quiet", "--release", "--package", "xtask", "--"];
+        return program::run(cargo(&again).args(std::env::args_os().skip(1)));
+    }
+    let binary = chosen(args.binary.as_deref(), true)?;
     let machine = machine::describe(&binary);
     let mut rows = Vec::new();
     for which in wanted {
@@ -98,6 +110,7 @@ fn measure(which: Which, args: &BenchArgs, binary: &Path) -> Result<Vec<Row>, Er
             let large = args.large.then_some(LARGE);
             map::measure(binary, &args.items.iter().copied().chain(large).collect::<Vec<_>>())
         }
+        Which::Dlq => dlq::measure(binary, if args.large { LARGE_DEAD } else { DEAD }),
         Which::Memory => {
             let mut rows = memory::measure(binary)?;
             if args.large {

@@ -24,9 +24,14 @@ impl Samples {
 
     /// Returns the middle one; infinite if there is none.
     pub(crate) fn median(&self) -> f64 {
+        self.percentile(50)
+    }
+
+    /// Returns the one that so many in a hundred are below; infinite if there is none.
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::INFINITY)
+        sorted.get(sorted.len() * percent / 100).copied().unwrap_or(f64::INFINITY)
     }
 
     /// Returns the same measurements, each divided by a number.
@@ -74,6 +79,7 @@ mod tests {
     fn the_best_and_the_median_are_found() {
         let samples = Samples(vec![0.003, 0.001, 0.010]);
         assert_eq!(samples.shown(), "1.00 ms / 3.00 ms");
+        assert!((samples.percentile(99) - 0.010).abs() < f64::EPSILON);
         assert!(Samples::default().best().is_infinite());
     }
 

@@ -8,7 +8,6 @@
 mod check;
 mod checkout;
 mod journal;
-mod ledger;
 mod scale;
 #[cfg(test)]
 mod tests;

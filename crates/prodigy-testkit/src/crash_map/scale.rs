@@ -6,16 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    check::{check_branch, check_refs, check_worktrees},
-    checkout::Checkout,
-    journal::Account,
-    ledger::most_at_once,
-    workflow,
-};
+use super::{check::pieces, checkout::Checkout, journal::Account, workflow};
 use crate::{
     World,
     killing::{Broken, check_processes},
+    ledger::most_at_once,
+    repository::{check_agrees, check_branch, check_refs, check_worktrees},
 };
 
 const JOB: &str = "scale";
@@ -64,16 +60,13 @@ fn run(world: &World, output: &Path, items: u32, slots: u32) -> Result<Scaled, S
     check_worktrees(world, |name| name == "job")?;
     check_processes(world)?;
     merge(world, output)?;
-    check_branch(world, &works, &account)?;
+    check_branch(world, &pieces(&works, &account))?;
     let ledger = fs::read_to_string(world.root().join("ledger/ledger")).unwrap_or_default();
     let most_at_once = most_at_once(&ledger);
     if most_at_once > slots {
         return Err(format!("{most_at_once} items were at work at once, not {slots}"));
     }
-    let verified = world.prodigy(&["verify", JOB]);
-    if verified.code != Some(0) {
-        return Err(format!("`prodigy verify {JOB}` does not agree:\n{verified}"));
-    }
+    check_agrees(world, &["verify", JOB])?;
     Ok(Scaled { duration, most_at_once, looks })
 }
 

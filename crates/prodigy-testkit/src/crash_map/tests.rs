@@ -102,7 +102,7 @@ fn what_is_left_over_is_noticed() {
     let left = and("mkdir -p \"$PRODIGY_HOME/worktrees/job/.git\"");
     assert_eq!(left.split('`').next(), Some("a worktree is left: "));
     let moved = and("git commit --quiet --allow-empty --message mine");
-    assert_eq!(moved.lines().next(), Some("the user's HEAD was moved 2 times:"));
+    assert_eq!(moved.lines().next(), Some("the user's HEAD was moved 2 times, not 1:"));
 }
 
 #[test]

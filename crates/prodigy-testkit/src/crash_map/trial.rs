@@ -53,7 +53,8 @@ pub fn map_trial(
     let works: Vec<_> = workflow::works(items).collect();
     let mut trial = Trial::new(world, "map.yml", seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
-        .with_bursts();
+        .with_bursts()
+        .without_replays();
     let done = trial.until_done(span, |trial, job| check::check_untouched(trial, job, &base));
     let checked = done.and_then(|job| check::check(&trial, &job, &base, &works));
     let account = match checked {

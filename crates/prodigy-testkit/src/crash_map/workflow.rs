@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::repository::{Piece, item_id};
+
 /// How often an item is tried.
 pub(super) const ATTEMPTS: u32 = 3;
 
@@ -80,23 +82,19 @@ pub(super) struct Work {
 impl Work {
     /// Returns the id that prodigy gives it.
     pub(super) fn id(self) -> String {
-        let width = self.items.to_string().len().max(3);
-        format!("item-{:0width$}", self.number)
+        item_id(self.number, self.items)
     }
 
-    /// Returns the file that is its own.
-    pub(super) fn file(self) -> String {
-        format!("own/{}.txt", self.number)
-    }
-
-    /// Returns what its file has if it succeeds.
-    pub(super) fn content(self) -> String {
-        format!("first {0}\nsecond {0}\n", self.number)
-    }
-
-    /// Returns the subject of its commit.
-    pub(super) fn subject(self) -> String {
-        format!("work on {}", self.number)
+    /// Returns what of it must be in `main`, or must not.
+    pub(super) fn piece(self, is_done: bool) -> Piece {
+        let number = self.number;
+        Piece {
+            id: self.id(),
+            file: format!("own/{number}.txt"),
+            content: format!("first {number}\nsecond {number}\n"),
+            subject: format!("work on {number}"),
+            is_done,
+        }
     }
 }
 

@@ -1,0 +1,157 @@
+//! What the journal says became of the items and their dead letters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::crash::parsed;
+
+/// What the journal says about a job.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    /// What it says about each item.
+    pub(super) items: BTreeMap<String, Life>,
+    /// Whether nothing is left to do.
+    pub(super) is_over: bool,
+    /// Whether the merge into the user's branch is under way.
+    pub(super) is_merging: bool,
+    /// How often the job's branch was merged into the user's.
+    pub(super) merges: usize,
+    /// How many items had succeeded whenever the reduce phase had run.
+    pub(super) reduced: Vec<usize>,
+}
+
+/// What became of one item.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    stage: Stage,
+    /// How often it died.
+    pub(super) deaths: u32,
+    /// How often it was replayed.
+    pub(super) replays: u32,
+    /// The numbers of the attempts that began.
+    pub(super) attempts: BTreeSet<u32>,
+    /// The numbers of the attempts that failed or were lost in a crash, in order.
+    pub(super) failures: Vec<u32>,
+    /// The numbers of the attempts whose steps failed.
+    pub(super) failed: BTreeSet<u32>,
+    /// Why it died last.
+    reason: String,
+    at_work: Option<u32>,
+}
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Waiting,
+    Dead,
+    Done,
+    LeftOut,
+}
+
+impl Life {
+    /// Returns the status that the entry of the item must have; `None` if there is none.
+    pub(super) fn status(&self) -> Option<&'static str> {
+        (self.deaths > 0).then_some(match self.stage {
+            Stage::Waiting => "replaying",
+            Stage::Dead => "open",
+            Stage::Done => "resolved",
+            Stage::LeftOut => "dropped",
+        })
+    }
+
+    /// Returns whether it is only replayed if somebody insists.
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_dead() && ["schema_invalid", "poison_repeat"].contains(&self.reason.as_str())
+    }
+
+    /// Returns whether it succeeded.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Returns whether it is in the dead letter queue.
+    pub(super) fn is_dead(&self) -> bool {
+        self.stage == Stage::Dead
+    }
+
+    fn lose(&mut self) {
+        self.failures.extend(self.at_work.take());
+    }
+
+    fn add(&mut self, kind: &str, record: &Value) -> Result<(), &'static str> {
+        let number = || record.get("attempt").and_then(Value::as_u64).unwrap_or_default();
+        let attempt = || u32::try_from(number()).unwrap_or_default();
+        match (kind, self.stage) {
+            ("agent_started", Stage::Waiting) => {
+                // An attempt that began and never ended was cut off.
+                self.lose();
+                self.attempts.insert(attempt());
+                self.at_work = Some(attempt());
+            }
+            ("agent_started", _) => return Err("was started although nothing was left to do"),
+            ("agent_failed", _) => {
+                self.at_work = None;
+                self.failures.push(attempt());
+                self.failed.insert(attempt());
+            }
+            ("agent_completed", _) => {
+                self.at_work = None;
+                if record.get("base") == record.get("head") {
+                    self.stage = Stage::Done;
+                }
+            }
+            ("worktree_merged", Stage::Waiting) => self.stage = Stage::Done,
+            ("worktree_merged", _) => return Err("was merged although it was over"),
+            ("item_dead_lettered", Stage::Waiting) => {
+                self.lose();
+                let reason = record.pointer("/failure/kind").and_then(Value::as_str);
+                reason.unwrap_or_default().clone_into(&mut self.reason);
+                self.deaths += 1;
+                self.stage = Stage::Dead;
+            }
+            ("item_dead_lettered", _) => return Err("died although it was over"),
+            ("replay_started", Stage::Dead) => {
+                self.replays += 1;
+                self.stage = Stage::Waiting;
+            }
+            ("replay_started", _) => return Err("was replayed although it was no dead letter"),
+            ("dlq_item_removed", _) => self.stage = Stage::LeftOut,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Story {
+    /// Reads a journal and checks that no item was started, merged or replayed out of turn.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let mut story = Self::default();
+        for record in parsed(text)? {
+            story.add(&record)?;
+        }
+        Ok(story)
+    }
+
+    fn add(&mut self, record: &Value) -> Result<(), String> {
+        let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (kind, item) = (text("event_type"), text("item_id"));
+        if !item.is_empty() {
+            let life = self.items.entry(item.to_owned()).or_default();
+            return life.add(kind, record).map_err(|what| format!("{item} {what}: {record}"));
+        }
+        match kind {
+            "job_started" | "job_resumed" => self.is_over = false,
+            "job_completed" => self.is_over = true,
+            "phase_started" => self.is_merging = text("phase") == "merge",
+            "phase_completed" => self.is_merging = false,
+            "worktree_merged" => self.merges += 1,
+            "step_completed" if text("step") == "reduce.1" => {
+                self.reduced.push(self.items.values().filter(|life| life.is_done()).count());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

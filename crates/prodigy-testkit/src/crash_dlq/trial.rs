@@ -1,0 +1,165 @@
+//! One job whose dead letters are replayed, killed on the way, until all is done.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use super::{
+    check::{check_end, check_now},
+    story::{Life, Story},
+    workflow::{self, Case},
+};
+use crate::{
+    World,
+    killing::{Broken, Survived, Trial},
+};
+
+/// The longest that one start of prodigy may take, for each item.
+const LIMIT_PER_ITEM: Duration = Duration::from_secs(1);
+
+/// How often replays are killed in one trial, at least and at most.
+const KILLS: std::ops::RangeInclusive<u64> = 3..=9;
+
+/// How often replays are started at most in one trial, so that one that never ends is noticed.
+const MOST_REPLAYS: u32 = 40;
+
+/// A job whose dead letters survived, and what was in it.
+#[derive(Clone, Copy, Debug)]
+pub struct DlqSurvived {
+    /// The starts, the kills and the time.
+    pub survived: Survived,
+    /// How long the first replay took that was not killed.
+    pub replay: Duration,
+    /// How often items died.
+    pub deaths: u32,
+    /// How often dead letters were replayed.
+    pub replays: u32,
+    /// How many attempts were cut off.
+    pub lost: u32,
+    /// How many dead letters are open in the end.
+    pub open: u32,
+}
+
+/// Runs the job and replays its dead letters without killing anything, and checks it.
+pub fn dlq_undisturbed(binary: &Path, items: u32) -> Result<DlqSurvived, Box<Broken>> {
+    dlq_trial(binary, 0, Duration::ZERO, items)
+}
+
+/// Runs the job and replays its dead letters until none is left that may be, kills the replays at
+/// moments within `span` that `seed` decides, and checks the dead letters after each kill. A
+/// `span` of zero kills nothing.
+pub fn dlq_trial(
+    binary: &Path,
+    seed: u64,
+    span: Duration,
+    items: u32,
+) -> Result<DlqSurvived, Box<Broken>> {
+    let world = World::with_repo(binary);
+    let path = ledger(&world);
+    fs::create_dir(&path).unwrap();
+    let world = world.env("LEDGER", &path.to_string_lossy());
+    let cases = workflow::cases(items);
+    world.write("dlq.yml", workflow::text(&cases));
+    world.commit_all("workflow");
+    let base = world.git(&["rev-parse", "HEAD"]);
+    let mut trial = Trial::new(world, "dlq.yml", seed)
+        .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
+        .with_bursts();
+    match run(&mut trial, span, &base, &cases) {
+        Ok((story, replay)) => Ok(survived(&trial, &story, replay)),
+        Err(message) => Err(Box::new(trial.broken(message))),
+    }
+}
+
+/// Returns where the items write down what they do.
+pub(super) fn ledger(world: &World) -> PathBuf {
+    world.root().join("ledger")
+}
+
+fn survived(trial: &Trial, story: &Story, replay: Duration) -> DlqSurvived {
+    let count = |of: fn(&Life) -> usize| {
+        u32::try_from(story.items.values().map(of).sum::<usize>()).unwrap()
+    };
+    DlqSurvived {
+        survived: trial.survived(),
+        replay,
+        deaths: story.items.values().map(|life| life.deaths).sum(),
+        replays: story.items.values().map(|life| life.replays).sum(),
+        lost: count(|life| life.failures.len() - life.failed.len()),
+        open: count(|life| usize::from(life.is_dead())),
+    }
+}
+
+fn run(
+    trial: &mut Trial,
+    span: Duration,
+    base: &str,
+    cases: &[Case],
+) -> Result<(Story, Duration), String> {
+    // The run before the first replay is the business of another trial; now and then it is
+    // killed all the same, because what it leaves is what is replayed.
+    let first = if trial.pick(4) == 0 { span } else { Duration::ZERO };
+    let job = trial.until_done(first, |trial, job| match trial.records(job).as_str() {
+        "" => Ok(()),
+        _ => check_now(trial, job, cases).map(drop),
+    })?;
+    let most = KILLS.end() - KILLS.start() + 1;
+    let mut kills_left = if span.is_zero() { 0 } else { KILLS.start() + trial.pick(most) };
+    let mut replay = None;
+    for _ in 0..MOST_REPLAYS {
+        let story = check_now(trial, &job, cases)?;
+        let Some(args) = next(trial, &job, &story, cases) else {
+            return Ok((check_end(trial, &job, base, cases)?, replay.unwrap_or_default()));
+        };
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let kill_after = (kills_left > 0).then(|| trial.moment(span));
+        let began = Instant::now();
+        match trial.start(&args, kill_after)? {
+            None => kills_left -= 1,
+            Some(status) if status.success() => {
+                replay.get_or_insert(began.elapsed());
+            }
+            Some(status) => {
+                return Err(format!("`prodigy {}` ended with {status}", args.join(" ")));
+            }
+        }
+    }
+    Err(format!("not done after {MOST_REPLAYS} replays"))
+}
+
+/// Returns what is started next; nothing once the job is over and all is replayed that may be.
+fn next(trial: &mut Trial, job: &str, story: &Story, cases: &[Case]) -> Option<Vec<String>> {
+    let stays = |id: &String| cases.iter().any(|case| case.stays_dead() && case.id() == *id);
+    let is_left = |life: &Life| matches!(life.status(), Some("open" | "replaying"));
+    let left: Vec<_> =
+        story.items.iter().filter(|(id, life)| is_left(life) && !stays(id)).collect();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    if left.is_empty() {
+        return (!story.is_over).then(|| words(&["resume", job, "-y"]));
+    }
+    if !story.is_over && trial.pick(3) == 0 {
+        return Some(words(&["resume", job, "-y"]));
+    }
+    let mut args = words(&["dlq", "retry", job, "-y"]);
+    if trial.pick(4) == 0 {
+        args.push("--rerun-reduce".to_owned());
+    }
+    if trial.pick(3) > 0 && left.iter().any(|(_, life)| !life.is_refused()) {
+        return Some(args);
+    }
+    let sure = usize::try_from(trial.pick(left.len() as u64)).unwrap_or_default();
+    for (at, (id, life)) in left.iter().enumerate() {
+        if at != sure && trial.pick(2) == 0 {
+            continue;
+        }
+        if life.is_refused() {
+            args.extend(words(&["--force", id]));
+        } else {
+            args.push((*id).clone());
+        }
+    }
+    args.push("--reason=it was mended".to_owned());
+    Some(args)
+}

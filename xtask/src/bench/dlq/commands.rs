@@ -1,0 +1,107 @@
+//! What the commands cost that go through many dead letters.
+
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use super::many::Dead;
+use crate::{
+    bench::{
+        items::{start, wait},
+        memory::peak,
+        table::Row,
+        timing::{Samples, milliseconds, time},
+    },
+    error::Error,
+    program::read,
+};
+
+const ROUNDS: usize = 10;
+const MOST_LISTING: f64 = 0.1;
+/// The most memory that one more dead letter may need, in bytes.
+const MOST_BYTES: f64 = 2048.0;
+/// How many dead letters are really replayed, out of however many.
+const REPLAYED: u32 = 1000;
+/// The time between two looks at a process that may be gone after some milliseconds.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Measures the commands on a job with some dead letters and on one with many.
+pub(super) fn measure(some: &Dead, many: &Dead) -> Result<Vec<Row>, Error> {
+    let mut rows = vec![list(many)?];
+    let dry = |dead: &Dead| {
+        let peaks = (0..ROUNDS).map(|_| peak_of(dead, &["--dry-run", "--json"]));
+        peaks.collect::<Result<Vec<_>, _>>().map(|peaks| peaks.into_iter().max().unwrap_or(0))
+    };
+    rows.push(memory("`dlq retry --dry-run`", [(some, dry(some)?), (many, dry(many)?)]));
+    let limit = REPLAYED.to_string();
+    let real = |dead: &Dead| {
+        let peak = peak_of(dead, &["-y", "--limit", &limit])?;
+        check(dead)?;
+        Ok::<_, Error>(peak)
+    };
+    let what = format!("`dlq retry` of {REPLAYED}");
+    rows.push(memory(&what, [(some, real(some)?), (many, real(many)?)]));
+    Ok(rows)
+}
+
+fn list(dead: &Dead) -> Result<Row, Error> {
+    let (mut ours, mut floor) = (Samples::default(), Samples::default());
+    let args = ["dlq", "list", &dead.job, "--limit", "20"];
+    let listed = read(&mut dead.world.prodigy_command(&args))?;
+    if listed.lines().filter(|line| line.starts_with("item-")).count() != 20 {
+        return Err(Error::Incomplete(format!("`dlq list --limit 20` printed:\n{listed}")));
+    }
+    for _ in 0..ROUNDS {
+        floor.add(time(&mut Command::new("true"))?.as_secs_f64());
+        ours.add(time(&mut dead.world.prodigy_command(&args))?.as_secs_f64());
+    }
+    Ok(Row {
+        what: format!("`dlq list --limit 20` of {} dead letters", dead.entries),
+        measured: ours.shown(),
+        floor: format!("`true`: {}", floor.shown()),
+        ratio: ours.best() / MOST_LISTING,
+        budget: milliseconds(MOST_LISTING),
+        limit: Some(1.0),
+    })
+}
+
+/// Returns the most memory that a replay needed, in kibibytes.
+fn peak_of(dead: &Dead, more: &[&str]) -> Result<u32, Error> {
+    let args = [&["dlq", "retry", &dead.job], more].concat();
+    let mut most = 0;
+    let mut child = start(&mut dead.world.prodigy_command(&args))?;
+    let status = wait(&mut child, PAUSE, |pid| most = most.max(peak(pid).unwrap_or(0)))?;
+    if status.success() {
+        return Ok(most);
+    }
+    let command = format!("prodigy {}", args.join(" "));
+    Err(Error::Failed { command, status: status.to_string(), stderr: String::new() })
+}
+
+/// A replay that needed little because it left something out is no measurement.
+fn check(dead: &Dead) -> Result<(), Error> {
+    let mut stats = dead.world.prodigy_command(&["dlq", "stats", &dead.job, "--json"]);
+    stats.stderr(Stdio::null());
+    let stats: serde_json::Value = serde_json::from_str(&read(&mut stats)?)
+        .map_err(|error| Error::Incomplete(format!("`dlq stats` cannot be read: {error}")))?;
+    let resolved = stats.pointer("/resolved").and_then(serde_json::Value::as_u64);
+    if resolved == Some(u64::from(REPLAYED)) {
+        return Ok(());
+    }
+    Err(Error::Incomplete(format!("{resolved:?} of {REPLAYED} dead letters were replayed")))
+}
+
+fn memory(what: &str, [(some, few), (many, most)]: [(&Dead, u32); 2]) -> Row {
+    let megabytes = |kilobytes: u32| f64::from(kilobytes) * 1.024 / 1000.0;
+    let more = f64::from(many.entries - some.entries);
+    let each = (f64::from(most) - f64::from(few)).max(0.0) * 1024.0 / more;
+    Row {
+        what: format!("peak memory of {what}, {} dead letters", many.entries),
+        measured: format!("{:.1} MB, {each:.0} bytes each", megabytes(most)),
+        floor: format!("{} dead letters: {:.1} MB", some.entries, megabytes(few)),
+        ratio: each / MOST_BYTES,
+        budget: format!("{MOST_BYTES:.0} bytes each"),
+        limit: Some(1.0),
+    }
+}

@@ -1,0 +1,141 @@
+//! What one more dead letter costs, beside a file of the same size in the same directory.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    time::Instant,
+};
+
+use super::many::Many;
+use crate::{
+    bench::{
+        table::Row,
+        timing::{Samples, milliseconds},
+    },
+    error::Error,
+};
+
+/// How many are written at each size, and in how many rounds.
+pub(super) const SAMPLES: u32 = ROUNDS * EACH;
+const ROUNDS: u32 = 8;
+const EACH: u32 = 200;
+
+const MOST_SECONDS: f64 = 0.001;
+const MOST_GROWTH: f64 = 1.5;
+
+/// What was measured at one size.
+pub(super) struct Inserted {
+    entries: u32,
+    ours: Rounds,
+    floor: Rounds,
+}
+
+/// What was measured in each round.
+#[derive(Default)]
+struct Rounds(Vec<Samples>);
+
+impl Rounds {
+    /// Returns a percentile of the round in which it is the best: noise only ever adds.
+    fn percentile(&self, percent: usize) -> f64 {
+        let rounds = self.0.iter().map(|samples| samples.percentile(percent));
+        rounds.fold(f64::INFINITY, f64::min)
+    }
+
+    fn shown(&self) -> String {
+        format!("{} / {}", milliseconds(self.percentile(50)), milliseconds(self.percentile(99)))
+    }
+}
+
+/// Lets items die until there are so many dead letters, and measures the next ones.
+///
+/// The journal has told of the death by then: what is measured is what the dead letter costs
+/// beyond that, until its file and its line in the list are written.
+pub(super) fn measure(many: &mut Many, entries: u32) -> Result<Inserted, Error> {
+    many.fill(entries)?;
+    let (mut ours, mut floor) = (Rounds::default(), Rounds::default());
+    for _ in 0..ROUNDS {
+        let (mut round, mut beside) = (Samples::default(), Samples::default());
+        for _ in 0..EACH {
+            round.add(insert(many)?);
+            beside.add(copy(many)?);
+        }
+        ours.0.push(round);
+        floor.0.push(beside);
+    }
+    Ok(Inserted { entries, ours, floor })
+}
+
+/// Lets an item die and returns how long it takes until its dead letter is written.
+fn insert(many: &mut Many) -> Result<f64, Error> {
+    let records = many.die(1)?;
+    let began = Instant::now();
+    for (record, place) in &records {
+        many.letters().hear(record, Some(*place));
+    }
+    many.letters().settle();
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// Writes what the newest dead letter has to another file, and returns how long that takes.
+fn copy(many: &Many) -> Result<f64, Error> {
+    let entry = many.newest()?;
+    let failed = |source| Error::File { path: entry.clone(), source };
+    let bytes = fs::read(&entry).map_err(failed)?;
+    let copy = entry.with_extension("copy");
+    let began = Instant::now();
+    File::create_new(&copy).and_then(|mut file| file.write_all(&bytes)).map_err(failed)?;
+    let seconds = began.elapsed().as_secs_f64();
+    fs::remove_file(&copy).map_err(failed)?;
+    Ok(seconds)
+}
+
+/// Returns what the measurements say about the budgets.
+pub(super) fn rows(few: &Inserted, last: &Inserted) -> Vec<Row> {
+    let row = |inserted: &Inserted| Row {
+        what: format!("one more dead letter after {}: p50 / p99", inserted.entries),
+        measured: inserted.ours.shown(),
+        floor: format!("a file of its size: {}", inserted.floor.shown()),
+        ratio: inserted.ours.percentile(99) / MOST_SECONDS,
+        budget: format!("p99 {}", milliseconds(MOST_SECONDS)),
+        limit: Some(1.0),
+    };
+    let growth = Row {
+        what: format!("one more dead letter after {}", last.entries),
+        measured: milliseconds(last.ours.percentile(50)),
+        floor: format!("after {}: {}", few.entries, milliseconds(few.ours.percentile(50))),
+        ratio: last.ours.percentile(50) / few.ours.percentile(50),
+        budget: format!("{MOST_GROWTH} × floor"),
+        limit: Some(MOST_GROWTH),
+    };
+    vec![row(few), row(last), growth]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::table::render;
+
+    fn inserted(entries: u32, seconds: f64, worst: f64) -> Inserted {
+        let round = |by: f64| {
+            let mut round = Samples::default();
+            (0..97).for_each(|_| round.add(seconds * by));
+            (0..3).for_each(|_| round.add(worst * by));
+            round
+        };
+        // One round that was disturbed does not count.
+        let ours = Rounds(vec![round(9.0), round(1.0)]);
+        Inserted { entries, floor: Rounds(vec![round(0.25)]), ours }
+    }
+
+    #[test]
+    fn dead_letters_that_become_dearer_or_are_sometimes_slow_are_noticed() {
+        let rows = rows(&inserted(10, 0.0002, 0.0009), &inserted(100_000, 0.0004, 0.002));
+        insta::assert_snapshot!(render(&rows), @"
+        | What | Measured (best / median) | Held against | Ratio | Budget | |
+        |---|---|---|---|---|---|
+        | one more dead letter after 10: p50 / p99 | 0.20 ms / 0.90 ms | a file of its size: 0.05 ms / 0.23 ms | 0.90 | p99 1.00 ms | ok |
+        | one more dead letter after 100000: p50 / p99 | 0.40 ms / 2.00 ms | a file of its size: 0.10 ms / 0.50 ms | 2.00 | p99 1.00 ms | MISSED |
+        | one more dead letter after 100000 | 0.40 ms | after 10: 0.20 ms | 2.00 | 1.5 × floor | MISSED |
+        ");
+    }
+}

@@ -1,0 +1,32 @@
+//! What a dead letter costs: to write one more, to list some of many, to replay them.
+//!
+//! A job with so many dead letters is made from the records of a small real one, with the
+//! engine's own writer of journals and dead letters.
+
+mod commands;
+mod insert;
+mod many;
+
+use std::path::Path;
+
+use self::many::Many;
+use super::table::Row;
+use crate::error::Error;
+
+/// How many dead letters there are when it should not matter yet.
+const FEW: u32 = 10;
+
+/// How many dead letters the smaller of two jobs has.
+const SOME: u32 = 1000;
+
+/// Measures a job with so many dead letters, beside smaller ones.
+pub(super) fn measure(binary: &Path, entries: u32) -> Result<Vec<Row>, Error> {
+    let mut many = Many::begin(binary, entries)?;
+    let few = insert::measure(&mut many, FEW)?;
+    let last = insert::measure(&mut many, entries.saturating_sub(insert::SAMPLES))?;
+    let mut rows = insert::rows(&few, &last);
+    let many = many.finish()?;
+    let some = Many::begin(binary, SOME)?.finish()?;
+    rows.extend(commands::measure(&some, &many)?);
+    Ok(rows)
+}
