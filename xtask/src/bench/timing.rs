@@ -17,6 +17,11 @@ impl Samples {
         self.0.push(seconds);
     }
 
+    /// Adds the measurements of another round.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.0.extend(&other.0);
+    }
+
     /// Returns the smallest; infinite if there is none.
     pub(crate) fn best(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)

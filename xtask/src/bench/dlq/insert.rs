@@ -41,28 +41,51 @@ impl Rounds {
         rounds.fold(f64::INFINITY, f64::min)
     }
 
+    /// Shows what is judged, and what all rounds together come to on a machine that is busy.
     fn shown(&self) -> String {
-        format!("{} / {}", milliseconds(self.percentile(50)), milliseconds(self.percentile(99)))
+        let mut all = Samples::default();
+        self.0.iter().for_each(|round| all.extend(round));
+        format!(
+            "{} / {} (all rounds {} / {})",
+            milliseconds(self.percentile(50)),
+            milliseconds(self.percentile(99)),
+            milliseconds(all.percentile(50)),
+            milliseconds(all.percentile(99)),
+        )
     }
 }
 
-/// Lets items die until there are so many dead letters, and measures the next ones.
+/// Measures one more dead letter in jobs that have so many already, in turns.
 ///
 /// The journal has told of the death by then: what is measured is what the dead letter costs
 /// beyond that, until its file and its line in the list are written.
-pub(super) fn measure(many: &mut Many, entries: u32) -> Result<Inserted, Error> {
-    many.fill(entries)?;
-    let (mut ours, mut floor) = (Rounds::default(), Rounds::default());
+pub(super) fn measure(jobs: [(&mut Many, u32); 2]) -> Result<[Inserted; 2], Error> {
+    let [(few, few_entries), (many, many_entries)] = jobs;
+    few.fill(few_entries)?;
+    many.fill(many_entries)?;
+    let (mut at_few, mut at_many) = (Inserted::new(few_entries), Inserted::new(many_entries));
     for _ in 0..ROUNDS {
-        let (mut round, mut beside) = (Samples::default(), Samples::default());
-        for _ in 0..EACH {
-            round.add(insert(many)?);
-            beside.add(copy(many)?);
-        }
-        ours.0.push(round);
-        floor.0.push(beside);
+        at_few.round(few)?;
+        at_many.round(many)?;
     }
-    Ok(Inserted { entries, ours, floor })
+    Ok([at_few, at_many])
+}
+
+impl Inserted {
+    fn new(entries: u32) -> Self {
+        Self { entries, ours: Rounds::default(), floor: Rounds::default() }
+    }
+
+    fn round(&mut self, many: &mut Many) -> Result<(), Error> {
+        let (mut ours, mut floor) = (Samples::default(), Samples::default());
+        for _ in 0..EACH {
+            ours.add(insert(many)?);
+            floor.add(copy(many)?);
+        }
+        self.ours.0.push(ours);
+        self.floor.0.push(floor);
+        Ok(())
+    }
 }
 
 /// Lets an item die and returns how long it takes until its dead letter is written.
@@ -90,9 +113,12 @@ fn copy(many: &Many) -> Result<f64, Error> {
 }
 
 /// Returns what the measurements say about the budgets.
-pub(super) fn rows(few: &Inserted, last: &Inserted) -> Vec<Row> {
+pub(super) fn rows([few, last]: &[Inserted; 2]) -> Vec<Row> {
     let row = |inserted: &Inserted| Row {
-        what: format!("one more dead letter after {}: p50 / p99", inserted.entries),
+        what: format!(
+            "one more dead letter after {}: p50 / p99 of the best round",
+            inserted.entries
+        ),
         measured: inserted.ours.shown(),
         floor: format!("a file of its size: {}", inserted.floor.shown()),
         ratio: inserted.ours.percentile(99) / MOST_SECONDS,
@@ -129,12 +155,12 @@ mod tests {
 
     #[test]
     fn dead_letters_that_become_dearer_or_are_sometimes_slow_are_noticed() {
-        let rows = rows(&inserted(10, 0.0002, 0.0009), &inserted(100_000, 0.0004, 0.002));
+        let rows = rows(&[inserted(10, 0.0002, 0.0009), inserted(100_000, 0.0004, 0.002)]);
         insta::assert_snapshot!(render(&rows), @"
         | What | Measured (best / median) | Held against | Ratio | Budget | |
         |---|---|---|---|---|---|
-        | one more dead letter after 10: p50 / p99 | 0.20 ms / 0.90 ms | a file of its size: 0.05 ms / 0.23 ms | 0.90 | p99 1.00 ms | ok |
-        | one more dead letter after 100000: p50 / p99 | 0.40 ms / 2.00 ms | a file of its size: 0.10 ms / 0.50 ms | 2.00 | p99 1.00 ms | MISSED |
+        | one more dead letter after 10: p50 / p99 of the best round | 0.20 ms / 0.90 ms (all rounds 1.80 ms / 8.10 ms) | a file of its size: 0.05 ms / 0.23 ms (all rounds 0.05 ms / 0.23 ms) | 0.90 | p99 1.00 ms | ok |
+        | one more dead letter after 100000: p50 / p99 of the best round | 0.40 ms / 2.00 ms (all rounds 3.60 ms / 18.00 ms) | a file of its size: 0.10 ms / 0.50 ms (all rounds 0.10 ms / 0.50 ms) | 2.00 | p99 1.00 ms | MISSED |
         | one more dead letter after 100000 | 0.40 ms | after 10: 0.20 ms | 2.00 | 1.5 × floor | MISSED |
         ");
     }

@@ -21,10 +21,10 @@ const SOME: u32 = 1000;
 
 /// Measures a job with so many dead letters, beside smaller ones.
 pub(super) fn measure(binary: &Path, entries: u32) -> Result<Vec<Row>, Error> {
+    let mut few = Many::begin(binary, FEW + insert::SAMPLES)?;
     let mut many = Many::begin(binary, entries)?;
-    let few = insert::measure(&mut many, FEW)?;
-    let last = insert::measure(&mut many, entries.saturating_sub(insert::SAMPLES))?;
-    let mut rows = insert::rows(&few, &last);
+    let before = entries.saturating_sub(insert::SAMPLES);
+    let mut rows = insert::rows(&insert::measure([(&mut few, FEW), (&mut many, before)])?);
     let many = many.finish()?;
     let some = Many::begin(binary, SOME)?.finish()?;
     rows.extend(commands::measure(&some, &many)?);
