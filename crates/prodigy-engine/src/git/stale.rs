@@ -23,12 +23,25 @@ impl Repo {
     /// too, so a lock is taken for ours only if it was made since then, can be read by its
     /// owner only, as supervisors make files, and stands still.
     pub fn remove_stale_locks(&self, since: SystemTime) -> Result<Vec<PathBuf>, Error> {
-        let mut found = self.locks(since)?;
+        self.remove_locks(since, None)
+    }
+
+    /// Removes the locks that a run of a job left behind since a moment, those of our own git
+    /// included; returns them.
+    ///
+    /// To be called by whoever takes the job up, when no process of the run is left. The
+    /// references of the job are nobody else's, so neither are locks on them that stand still.
+    pub fn remove_locks_of(&self, job: &str, since: SystemTime) -> Result<Vec<PathBuf>, Error> {
+        self.remove_locks(since, Some(job))
+    }
+
+    fn remove_locks(&self, since: SystemTime, job: Option<&str>) -> Result<Vec<PathBuf>, Error> {
+        let mut found = self.locks(since, job)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
         wait();
-        let now = self.locks(since)?;
+        let now = self.locks(since, job)?;
         found.retain(|lock| now.contains(lock));
         for lock in &found {
             match fs::remove_file(&lock.path) {
@@ -41,10 +54,22 @@ impl Repo {
     }
 
     /// Returns the locks that may be ours.
-    fn locks(&self, since: SystemTime) -> Result<Vec<Lock>, Error> {
-        let mut found: Vec<Lock> =
-            Lock::find(&self.common_dir().join("packed-refs.lock"), since).into_iter().collect();
-        let mut waiting = vec![self.common_dir().join("refs/heads/prodigy")];
+    fn locks(&self, since: SystemTime, job: Option<&str>) -> Result<Vec<Lock>, Error> {
+        let common = self.common_dir();
+        let is_private = |lock: &Lock| lock.is_private;
+        let packed = Lock::find(&common.join("packed-refs.lock"), since);
+        let mut found: Vec<Lock> = packed.into_iter().filter(is_private).collect();
+        let own: Vec<PathBuf> = job
+            .into_iter()
+            .flat_map(|job| {
+                ["refs/heads/prodigy", "refs/prodigy"].map(|root| common.join(root).join(job))
+            })
+            .collect();
+        let is_ours =
+            |lock: &Lock| lock.is_private || own.iter().any(|own| lock.path.starts_with(own));
+        let mut waiting = vec![common.join("refs/heads/prodigy")];
+        // The first of them is below what is searched anyway.
+        waiting.extend(own.iter().skip(1).cloned());
         while let Some(directory) = waiting.pop() {
             let entries = match fs::read_dir(&directory) {
                 Ok(entries) => entries,
@@ -57,7 +82,7 @@ impl Repo {
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     waiting.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "lock") {
-                    found.extend(Lock::find(&path, since));
+                    found.extend(Lock::find(&path, since).filter(is_ours));
                 }
             }
         }
@@ -69,6 +94,8 @@ impl Repo {
 #[derive(PartialEq, Eq)]
 struct Lock {
     path: PathBuf,
+    /// Whether only its owner can read it, as supervisors make files.
+    is_private: bool,
     inode: u64,
     size: u64,
     changed: (i64, i64),
@@ -77,10 +104,10 @@ struct Lock {
 impl Lock {
     fn find(path: &Path, since: SystemTime) -> Option<Self> {
         let metadata = path.symlink_metadata().ok()?;
-        let private = metadata.mode() & 0o777 == 0o600;
         let newer = metadata.modified().ok()? >= since;
-        (metadata.is_file() && private && newer).then(|| Self {
+        (metadata.is_file() && newer).then(|| Self {
             path: path.to_owned(),
+            is_private: metadata.mode() & 0o777 == 0o600,
             inode: metadata.ino(),
             size: metadata.size(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),

@@ -188,7 +188,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     }
     process::end_marked(&state_dir(&settings, &job), settings.grace);
     if let Some(began) = fold.started_at {
-        for lock in settings.repo.remove_stale_locks(began.into())? {
+        for lock in settings.repo.remove_locks_of(job.as_str(), began.into())? {
             let note = format!("a git that was killed left `{}`; it was removed", lock.display());
             settings.reporter.note(&note);
         }
