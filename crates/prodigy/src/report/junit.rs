@@ -88,6 +88,8 @@ struct Report<'a, W> {
     /// How long the attempts took of items that have not ended, and the names of steps.
     under_way: HashMap<String, u64>,
     names: HashMap<String, String>,
+    /// How often items were replayed so far.
+    replays: HashMap<ItemId, u32>,
 }
 
 /// How a test case ended.
@@ -113,6 +115,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             millis: 0,
             under_way: HashMap::new(),
             names: HashMap::new(),
+            replays: HashMap::new(),
         }
     }
 
@@ -169,7 +172,12 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             }
             Event::AgentFailed(failed) => self.add(id, failed.duration_ms),
             Event::WorktreeMerged { .. } => self.case(id, &Verdict::Passed)?,
+            // One that is replayed later has come to no end yet.
+            Event::ItemDeadLettered { .. } if self.is_replayed_later(item) => {}
             Event::ItemDeadLettered { failure, .. } => self.case(id, &Verdict::Failed(failure))?,
+            Event::ReplayStarted { replay, .. } => {
+                self.replays.insert(item.clone(), *replay);
+            }
             Event::ItemSkipped { reason, .. } => self.case(id, &Verdict::Skipped(reason))?,
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -195,11 +203,17 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
-            | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())
+    }
+
+    /// Returns whether there are more replays of an item than those so far.
+    fn is_replayed_later(&self, item: &ItemId) -> bool {
+        let found = self.job.map.as_ref().and_then(|map| map.find(item));
+        let in_all = found.map_or(0, |(_, item)| item.replays);
+        self.replays.get(item).copied().unwrap_or_default() < in_all
     }
 
     fn step(&mut self, record: &Record) -> io::Result<()> {

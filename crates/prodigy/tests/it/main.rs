@@ -15,6 +15,7 @@ mod dlq_list;
 mod dlq_read;
 mod dlq_replay;
 mod dlq_retry;
+mod dlq_retry_flags;
 mod dlq_unwritable;
 mod dlq_ways_to_die;
 mod dlq_world;
