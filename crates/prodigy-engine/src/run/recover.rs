@@ -19,19 +19,29 @@ impl Run {
         let (Some(map), Ok(entries)) = (&self.job.map, std::fs::read_dir(worktrees)) else {
             return Ok(());
         };
-        let (mut kept, mut slots) = (Vec::new(), Vec::new());
+        let (mut kept, mut later, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.parse::<AgentId>().is_ok() {
                 slots.push((name, entry.path()));
                 continue;
             }
-            let id = name.parse::<ItemId>().ok();
-            let Some((at, item)) = id.and_then(|id| map.find(&id)) else { continue };
+            let find = |name: &str| name.parse::<ItemId>().ok().and_then(|id| map.find(&id));
+            let Some((at, item)) = find(&name) else {
+                // Those of later failures of an item are numbered.
+                let numbered = name.rsplit_once('.').filter(|(_, n)| n.parse::<u32>().is_ok());
+                if numbered.and_then(|(name, _)| find(name)).is_some() {
+                    later.push(entry.path());
+                }
+                continue;
+            };
             let failed = matches!(item.stage, Stage::DeadLettered | Stage::Skipped);
             if failed && !map.kept.contains(&at) {
                 kept.push((item.id.clone(), entry.path()));
             }
+        }
+        for path in later {
+            self.parts.settings.repo.repair_worktree(&path)?;
         }
         for (id, path) in kept {
             self.parts.settings.repo.repair_worktree(&path)?;
