@@ -414,3 +414,19 @@ fn of_two_replays_at_once_each_entry_is_taken_by_one() {
     assert_eq!(replayed(&world), "item-001 item-002 item-001");
     assert_whole(&world);
 }
+
+#[test]
+fn a_worktree_that_a_killed_run_had_just_put_away_is_found_again() {
+    let world = failing(WORKFLOW, &["a"]);
+    assert_code(&go(&world), 0);
+    // A run that is killed between moving a worktree and telling git about it leaves this.
+    let place = world.home().join("worktrees/repo/job");
+    let (made, moved) = (place.join("made"), place.join("item-001.2"));
+    world.git(&["worktree", "add", "--quiet", "--detach", made.to_str().unwrap()]);
+    fs::rename(&made, &moved).unwrap();
+    mend(&world, "a");
+    assert_code(&retry(&world, &[]), 0);
+    let known = world.git(&["worktree", "list", "--porcelain"]);
+    let moved = moved.canonicalize().unwrap();
+    assert!(known.lines().any(|line| line == format!("worktree {}", moved.display())), "{known}");
+}
