@@ -48,6 +48,7 @@ fn steady(seen: &Seen) -> String {
         .replace_all(&text, "[time]")
         .into_owned();
     let text = Regex::new(r"\b\d+(\.\d+)?(ms|s)\b +").unwrap().replace_all(&text, "[took]  ");
+    let text = Regex::new(r"TOOK +REASON").unwrap().replace_all(&text, "TOOK  REASON");
     // What happens at once may be seen to take a second.
     text.replace("[time] to [time]", "[time]")
 }

@@ -111,6 +111,9 @@ fn stable(world: &World, text: &str) -> String {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[minute]"),
         // How wide the column is depends on how long it took.
         (r"TOOK +REASON", "TOOK REASON"),
+        (r"\[time\] +", "[time] "),
+        // Two failures of one cause may lie in different seconds.
+        (r"\[second\] to \[second\]", "[second]"),
         (r"\bworkflow-\d{8}-\d{6}-[a-z0-9]{4}\b", "[job]"),
     ];
     let text = rules.iter().fold(text, |text, (pattern, instead)| {

@@ -38,6 +38,9 @@ fn run(name: &str) -> String {
         (r"(?m)^merged      [0-9a-f]{40}", "merged      [commit]"),
         // How wide the column is depends on how long it took.
         (r"TOOK +REASON", "TOOK  REASON"),
+        (r"\[minute\]          \[time\] +", "[minute]          [time]  "),
+        // Two failures of one cause may lie in different seconds.
+        (r"(?m)^(  seen +\[second\]) to \[second\]", "$1"),
     ];
     rules.iter().fold(text, |text, (pattern, instead)| {
         Regex::new(pattern).unwrap().replace_all(&text, *instead).into_owned()
