@@ -7,6 +7,7 @@
 //! Adding a variant or an optional field is a minor change of the format. Renaming
 //! or removing one needs a new [`FORMAT`] and a reader for the old one.
 
+mod governed;
 mod parts;
 
 use schemars::JsonSchema;
@@ -14,10 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
+    effect::{Effect, Finding},
     failure::Failure,
     ids::{AgentId, ItemId, JobId},
 };
 
+pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
 pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, CompletedStatus,
     JobStarted, LeftBehind, LogRange, Mode, PauseReason, PhaseName, Reopened, Snapshot,
@@ -86,6 +89,9 @@ pub enum Event {
         /// them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reopened: Option<Reopened>,
+        /// What the steps find from here on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<Box<Found>>,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {
@@ -178,9 +184,12 @@ pub enum Event {
         /// Why, if somebody said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Whether it was asked for although its reason code speaks against it.
+        /// Whether somebody had looked at it and asked for it all the same.
         #[serde(default, skip_serializing_if = "is_false")]
         forced: bool,
+        /// What allowed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allowed: Option<Box<Allowed>>,
     },
     /// An entry left the dead letter queue without being replayed.
     DlqItemRemoved {
@@ -189,6 +198,72 @@ pub enum Event {
         /// Why.
         reason: String,
         /// Who did it.
+        by: String,
+    },
+    /// An entry of the dead letter queue was changed by hand.
+    DlqItemUpdated {
+        /// How.
+        change: EntryChange,
+        /// Why.
+        reason: String,
+        /// Who did it.
+        by: String,
+    },
+    /// Somebody has to agree before a dead letter is replayed.
+    ApprovalRequested(Box<ApprovalRequested>),
+    /// Somebody agreed to the replay of a dead letter.
+    ApprovalGranted {
+        /// What they agreed to: the digest that they were shown.
+        digest: String,
+        /// Who.
+        by: String,
+        /// How it is known that it was them.
+        identity: IdentityKind,
+        /// Their signature over the digest, if they signed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// Somebody refused the replay of a dead letter.
+    ApprovalDenied {
+        /// What they refused: the digest that they were shown.
+        digest: String,
+        /// Who.
+        by: String,
+        /// How it is known that it was them.
+        identity: IdentityKind,
+        /// Why.
+        reason: String,
+        /// Their signature over the digest, if they signed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// A step is about to change something outside. Written before its process starts.
+    EffectPrepared(Box<Effect>),
+    /// A step has changed something outside. Written before the step counts as done.
+    EffectCommitted {
+        /// The name of the effect.
+        key: String,
+        /// What the step said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<String>,
+    },
+    /// Somebody looked whether something outside was changed.
+    EffectReconciled {
+        /// The name of the effect.
+        key: String,
+        /// What was found.
+        finding: Finding,
+        /// What the check said about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<String>,
+        /// Who looked: somebody's name, or `prodigy`.
+        by: String,
+    },
+    /// A change outside was undone, and a check confirmed it.
+    EffectCompensated {
+        /// The name of the effect.
+        key: String,
+        /// Who had it undone.
         by: String,
     },
     /// Too many attempts failed one after the other: no new ones start for a while.

@@ -37,6 +37,14 @@ event_types! {
     Self::ItemDeadLettered { .. } => "item_dead_lettered",
     Self::ReplayStarted { .. } => "replay_started",
     Self::DlqItemRemoved { .. } => "dlq_item_removed",
+    Self::DlqItemUpdated { .. } => "dlq_item_updated",
+    Self::ApprovalRequested(_) => "approval_requested",
+    Self::ApprovalGranted { .. } => "approval_granted",
+    Self::ApprovalDenied { .. } => "approval_denied",
+    Self::EffectPrepared(_) => "effect_prepared",
+    Self::EffectCommitted { .. } => "effect_committed",
+    Self::EffectReconciled { .. } => "effect_reconciled",
+    Self::EffectCompensated { .. } => "effect_compensated",
     Self::CircuitOpen { .. } => "circuit_open",
     Self::CircuitHalfOpen {} => "circuit_half_open",
     Self::CircuitClosed {} => "circuit_closed",
@@ -66,7 +74,8 @@ mod tests {
         let golden = include_str!("../../prodigy-engine/tests/golden/v1/every-event.jsonl");
         let mut seen = BTreeSet::new();
         let items = include_str!("../../prodigy-engine/tests/golden/v1/items.jsonl");
-        for line in golden.lines().chain(items.lines()) {
+        let governed = include_str!("../../prodigy-engine/tests/golden/v1/governed.jsonl");
+        for line in golden.lines().chain(items.lines()).chain(governed.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();
             assert_eq!(record.event.event_type(), value["event_type"]);

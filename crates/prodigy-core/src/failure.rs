@@ -27,6 +27,9 @@ pub struct Failure {
     /// The last lines of output, masked and bounded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output_tail: String,
+    /// What it was before it was known that something outside may have been changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FailureKind>,
 }
 
 /// Defines the reason codes once: for the type, the names, the classes and the default actions.
@@ -276,7 +279,35 @@ impl FailureKind {
 impl Failure {
     /// Creates a failure without exit code or output.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), exit_code: None, output_tail: String::new() }
+        Self {
+            kind,
+            message: message.into(),
+            exit_code: None,
+            output_tail: String::new(),
+            cause: None,
+        }
+    }
+
+    /// Returns the same failure, given that something outside may have been changed.
+    ///
+    /// What cut a step off says nothing about how far it had come. What a command says of
+    /// itself stays as it is.
+    #[must_use]
+    pub fn uncertain(mut self) -> Self {
+        if self.kind.is_cut_off() {
+            self.cause = Some(self.kind);
+            self.kind = FailureKind::UnknownCommitState;
+        }
+        self
+    }
+}
+
+impl FailureKind {
+    /// Returns whether the attempt was cut off at a moment that nobody knows.
+    pub fn is_cut_off(self) -> bool {
+        let kinds =
+            [Self::Timeout, Self::Stalled, Self::WorkerLost, Self::Interrupted, Self::AgentCrashed];
+        kinds.contains(&self)
     }
 }
 

@@ -5,12 +5,15 @@
 //! events fold into. The crate has no async runtime, no clock, and no file
 //! system; the engine hands those answers in as arguments.
 
+pub mod audit;
+mod canonical;
 pub mod capture;
 pub mod checkpoint;
 pub mod classify;
 pub mod diagnostic;
 pub mod dlq;
 pub mod duration;
+pub mod effect;
 pub mod event;
 mod event_types;
 pub mod expr;
@@ -25,6 +28,7 @@ pub mod metrics;
 mod nearest;
 pub mod policy;
 pub mod reference;
+pub mod replay;
 pub mod signature;
 pub mod template;
 pub mod vars;

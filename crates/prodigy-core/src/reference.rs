@@ -254,7 +254,8 @@ mod tests {
         let schema = event_schema();
         let golden = include_str!("../../prodigy-engine/tests/golden/v1/every-event.jsonl");
         let items = include_str!("../../prodigy-engine/tests/golden/v1/items.jsonl");
-        for line in golden.lines().chain(items.lines()) {
+        let governed = include_str!("../../prodigy-engine/tests/golden/v1/governed.jsonl");
+        for line in golden.lines().chain(items.lines()).chain(governed.lines()) {
             let record: Value = serde_json::from_str(line).unwrap();
             let is_it = |variant: &&Value| {
                 variant["properties"]["event_type"]["const"] == record["event_type"]

@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 
 use super::{
     CommitState, DeadLetteredItem, EntryStatus, ErrorType, FailureDetail, ReplayStatus,
-    SCHEMA_VERSION, WorktreeArtifacts,
-    seal::{policy_snapshot, sha256},
-    trace::stack_trace,
+    SCHEMA_VERSION, WorktreeArtifacts, trace::stack_trace,
 };
 use crate::{
     Timestamp,
+    canonical::sha256,
     failure::{DefaultAction, Failure, FailureKind},
     ids::{ItemId, JobId},
+    replay::Policy,
     signature::{Signature, error_type},
 };
 
@@ -123,7 +123,7 @@ pub(super) fn unsealed(
         input_hash: sha256(work_item.get().as_bytes()),
         workflow_hash: result.workflow_hash.clone(),
         idempotency_key: format!("{}:{}", result.job_id, result.item_id),
-        policy_snapshot: policy_snapshot(),
+        policy_snapshot: Policy::builtin().snapshot().to_owned(),
         first_attempt: result.started_at,
         last_attempt: result.ended_at,
         failure_count: 1,
@@ -135,6 +135,13 @@ pub(super) fn unsealed(
         worktree_artifacts: extract_worktree_artifacts(result),
         commit_state: commit_state(!result.agent_id.is_empty()),
         effects: Vec::new(),
+        tool_hash: String::new(),
+        env_hash: String::new(),
+        replay_cost_usd: 0.0,
+        quarantine: None,
+        released: None,
+        lineage: Vec::new(),
+        approval: None,
         not_before: None,
         owner: None,
         closed: None,

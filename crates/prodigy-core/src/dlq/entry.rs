@@ -4,10 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
+use super::seal::fingerprint;
 use crate::{
     Timestamp,
+    effect::Effect,
     failure::{Class, FailureKind},
     ids::{ItemId, JobId},
+    replay::approval::Approval,
 };
 
 /// The version of the entry's shape.
@@ -81,7 +84,28 @@ pub struct DeadLetteredItem {
     /// What the attempts may have changed.
     pub commit_state: CommitState,
     /// What they changed outside the worktree, as far as that was declared.
-    pub effects: Vec<Value>,
+    pub effects: Vec<Effect>,
+    /// The SHA-256 of the programs that the last attempt found.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool_hash: String,
+    /// The SHA-256 of the variables that the workflow set for the last attempt.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub env_hash: String,
+    /// What its replays cost.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub replay_cost_usd: f64,
+    /// Who put it into quarantine, if somebody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Mark>,
+    /// Who let it be replayed although nothing has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released: Option<Mark>,
+    /// How its data was changed by hand, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<Edit>,
+    /// Who was asked to agree to a replay, and what became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// The moment before which it must not be replayed.
     pub not_before: Option<Timestamp>,
     /// Who looks after it.
@@ -223,13 +247,68 @@ pub enum ReplayStatus {
 }
 
 /// What the attempts of an item may have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitState {
     /// Nothing.
+    #[default]
     None,
     /// Only files and commits in a worktree that is thrown away.
     Local,
+    /// Everything outside that they were to change is changed.
+    Committed,
+    /// Some of what they were to change outside is changed, and the rest is not.
+    Mixed,
+    /// Something outside may or may not have been changed.
+    Unknown,
+}
+
+/// Something that somebody said about an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mark {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A change of an item's data by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Edit {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// The SHA-256 of the data since then.
+    pub input_hash: String,
+}
+
+impl DeadLetteredItem {
+    /// Returns the hash of what somebody agrees to: everything but the agreement itself, and
+    /// what follows from it.
+    pub fn content_hash(&self) -> String {
+        let replay_status = ReplayStatus::Pending;
+        let mut content = Self { approval: None, replay_status, journal_seq: 0, ..self.clone() };
+        content.seal();
+        content.record_hash
+    }
+
+    /// Returns what names the workflow, the programs and the variables of the last attempt.
+    pub fn ran_with(&self) -> String {
+        fingerprint(&self.workflow_hash, &self.tool_hash, &self.env_hash)
+    }
+
+    /// Returns whether the item's data was changed since the last attempt, and since somebody
+    /// put the entry into quarantine.
+    pub fn is_edited(&self) -> bool {
+        let quarantined = self.quarantine.as_ref().map(|mark| mark.at);
+        let since = quarantined.map_or(self.last_attempt, |at| at.max(self.last_attempt));
+        self.lineage.last().is_some_and(|edit| edit.at >= since)
+    }
 }
 
 /// How an entry was closed.
@@ -243,4 +322,10 @@ pub struct Closed {
     /// Who did it; left out if a replay succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+}
+
+/// Returns whether a sum need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(sum: &f64) -> bool {
+    *sum == 0.0
 }

@@ -1,12 +1,12 @@
 //! How the records of an item change its letter.
 
 use super::{
-    AgentResult, AgentStatus, Closed, EntryStatus, WorktreeArtifacts, convert,
+    AgentResult, AgentStatus, Closed, EntryStatus, Mark, WorktreeArtifacts, convert,
     letter::{Begun, Death, JobFacts, Letter, MergingAttempt, UnderWay},
 };
 use crate::{
     Timestamp,
-    event::{AgentCompleted, AgentFailed, Event, LeftBehind, Record, Withdrawal},
+    event::{AgentCompleted, AgentFailed, Allowed, Event, LeftBehind, Record},
     failure::{Failure, FailureKind},
 };
 
@@ -36,6 +36,7 @@ impl Letter {
             }
             Event::WorktreeMerged { .. } => {
                 if let Some(merging) = self.merging.take() {
+                    self.spend(merging.cost_usd);
                     self.succeed(record.timestamp, &merging.begun);
                 }
             }
@@ -46,12 +47,31 @@ impl Letter {
             Event::ItemDeadLettered { attempts, failure } => {
                 self.die(record, *attempts, failure, origin);
             }
-            Event::ReplayStarted { replay, .. } => {
-                let replays = *replay;
-                self.change(|death| {
-                    (death.replays, death.status) = (replays, EntryStatus::Replaying);
-                    death.closed = None;
-                });
+            Event::ReplayStarted { replay, allowed, .. } => {
+                self.replay(*replay, allowed.as_deref());
+            }
+            Event::DlqItemUpdated { change, reason, by } => {
+                let (at, by, reason) = (record.timestamp, by.clone(), reason.clone());
+                self.update(change, Mark { at, by, reason });
+            }
+            Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. } => {
+                // What was shown is as it was; only what people said to it is new.
+                if self.is_at_rest() && self.status() == Some(EntryStatus::Open) {
+                    self.agree(record);
+                    self.seq = record.seq;
+                }
+                return;
+            }
+            Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. } => {
+                self.ledger.apply(&record.event);
+                if self.is_at_rest() {
+                    self.change(|_| {});
+                }
             }
             Event::DlqItemRemoved { how, reason, by } => {
                 let closed = Closed {
@@ -82,14 +102,29 @@ impl Letter {
             | Event::GitTampering { .. }
             | Event::CheckpointCreated { .. } => return,
         }
+        let began = self.first_attempt.is_some();
+        self.commit_state = self.ledger.commit_state(began, &origin.run.found.external);
         // What changes nothing can be taken in again.
         if self.is_at_rest() && self.revision() != revision {
             self.seq = record.seq;
         }
     }
 
+    /// Takes in that the entry is tried again, which uses up what people agreed to.
+    fn replay(&mut self, replays: u32, allowed: Option<&Allowed>) {
+        self.wait_ms = allowed.map_or(0, |allowed| allowed.wait_ms);
+        let used = allowed.and_then(|allowed| allowed.approval.as_deref());
+        if let Some(approval) = self.approval_of(used.unwrap_or_default()) {
+            approval.consumed = true;
+        }
+        self.change(|death| {
+            (death.replays, death.status) = (replays, EntryStatus::Replaying);
+            death.closed = None;
+        });
+    }
+
     /// Returns whether nothing of the item is under way.
-    fn is_at_rest(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.under_way.is_none() && self.merging.is_none()
     }
 
@@ -104,7 +139,7 @@ impl Letter {
             agent_id: agent(record),
             at: record.timestamp,
             correlation_id: correlation.to_owned(),
-            workflow_hash: origin.workflow_hash.to_owned(),
+            run: origin.run.clone(),
         };
         self.under_way = Some(UnderWay { begun, seen: record.timestamp, cost_usd: 0.0 });
     }
@@ -112,7 +147,7 @@ impl Letter {
     /// Takes in what was known of an attempt since its beginning, once it has ended.
     fn end(&mut self, begun: &Begun) {
         self.worktree = self.left.take();
-        self.workflow_hash.clone_from(&begun.workflow_hash);
+        self.run.clone_from(&begun.run);
         if self.correlation_id.is_empty() {
             self.correlation_id.clone_from(&begun.correlation_id);
         }
@@ -145,6 +180,7 @@ impl Letter {
         let Some(under_way) = self.under_way.take() else { return };
         let begun = Begun { attempt: done.attempt, ..under_way.begun };
         if !done.has_commits() {
+            self.spend(done.cost_usd);
             self.succeed(record.timestamp, &begun);
             return;
         }
@@ -241,18 +277,31 @@ impl Letter {
             let result = AgentResult { status, ..self.result(record.timestamp) };
             self.add(&result, attempts);
         }
+        // Nobody was asked about this death; what a replay used up stays to be told apart.
+        self.approval.take_if(|approval| !approval.consumed);
         let before = self.death.take();
+        let wait =
+            jiff::SignedDuration::from_millis(i64::try_from(self.wait_ms).unwrap_or(i64::MAX));
+        let not_before = Some(wait).filter(|wait| !wait.is_zero());
+        let not_before = not_before.and_then(|wait| record.timestamp.checked_add(wait).ok());
         let last_attempt = self.history.last().map_or(record.timestamp, |last| last.timestamp);
         self.death = Some(Death {
             revision: before.as_ref().map_or(1, |before| before.revision + 1),
             // What else there is to a failure is in the history.
-            failure: Failure::new(failure.kind, failure.message.clone()),
+            failure: Failure {
+                cause: failure.cause,
+                ..Failure::new(failure.kind, failure.message.clone())
+            },
             attempts,
             replays: before.map_or(0, |before| before.replays),
             last_attempt,
             status: EntryStatus::Open,
             closed: None,
             is_cleared: false,
+            quarantine: None,
+            released: None,
+            owner: None,
+            not_before,
         });
     }
 
@@ -280,25 +329,23 @@ impl Letter {
         }
     }
 
-    fn remove(&mut self, how: Withdrawal, closed: Closed) {
-        self.change(|death| {
-            death.is_cleared = how == Withdrawal::Cleared;
-            if death.status == EntryStatus::Open {
-                death.status = EntryStatus::Dropped;
-                death.closed = Some(closed);
-            }
-        });
-    }
-
     /// Adds a failed attempt to the history.
     fn add(&mut self, result: &AgentResult, attempt: u32) {
+        self.spend(result.cost_usd);
         self.history.extend(convert::create_failure_detail(result, attempt));
         self.step.clone_from(&result.step);
         self.change(|_| {});
     }
 
+    /// Takes in what an attempt cost, if it was a replay.
+    fn spend(&mut self, cost_usd: f64) {
+        if self.status() == Some(EntryStatus::Replaying) {
+            self.replay_cost_usd += cost_usd;
+        }
+    }
+
     /// Changes the entry, if there is one.
-    fn change(&mut self, change: impl FnOnce(&mut Death)) {
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Death)) {
         if let Some(death) = &mut self.death {
             death.revision = death.revision.saturating_add(1);
             change(death);

@@ -7,23 +7,62 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    AgentResult, AgentStatus, Closed, DeadLetteredItem, EntryStatus, FailureDetail, ReplayStatus,
-    WorktreeArtifacts, convert,
+    AgentResult, AgentStatus, Closed, CommitState, DeadLetteredItem, Edit, EntryStatus,
+    FailureDetail, Mark, ReplayStatus, WorktreeArtifacts, convert, seal::fingerprint,
 };
 use crate::{
     Timestamp,
-    event::Event,
+    effect::Ledger,
+    event::{Event, Found},
     failure::Failure,
     ids::{ItemId, JobId},
+    replay::approval::Approval,
 };
 
 /// What a letter has to know that is not in the records of its item.
 #[derive(Clone, Copy)]
 pub struct JobFacts<'a> {
-    /// The SHA-256 of the workflow that runs.
-    pub workflow_hash: &'a str,
+    /// What runs.
+    pub run: &'a RunFacts,
     /// Returns the file with what an attempt of an item printed.
     pub log: &'a dyn Fn(&ItemId, u32) -> String,
+}
+
+/// What runs, as far as it matters to dead letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// The SHA-256 of the workflow.
+    pub workflow_hash: String,
+    /// What its steps find.
+    pub found: Found,
+}
+
+impl RunFacts {
+    /// Takes in an event about the job as a whole.
+    pub fn apply(&mut self, event: &Event) {
+        if let Event::JobStarted(started) = event {
+            self.workflow_hash.clone_from(&started.workflow_hash);
+            self.found = started.found.clone().unwrap_or_default();
+        } else if let Event::JobResumed { workflow, found, .. } = event {
+            if let Some(workflow) = workflow {
+                self.workflow_hash.clone_from(&workflow.hash);
+            }
+            if let Some(found) = found {
+                self.found = (**found).clone();
+            }
+        }
+    }
+
+    /// Returns what names all of it: 16 hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.workflow_hash, &self.found.tool_hash, &self.found.env_hash)
+    }
+
+    /// Returns what names all of it, and what names it for attempts that did not write down
+    /// what they found: nothing may follow from that.
+    pub fn fingerprints(&self) -> [String; 2] {
+        [self.fingerprint(), fingerprint(&self.workflow_hash, "", "")]
+    }
 }
 
 /// What the records of one item add up to.
@@ -32,7 +71,7 @@ pub struct Letter {
     pub(super) job_id: JobId,
     pub(super) item_id: ItemId,
     pub(super) correlation_id: String,
-    pub(super) workflow_hash: String,
+    pub(super) run: RunFacts,
     /// The last record that changed the entry and left nothing of the item under way.
     pub(super) seq: u64,
     pub(super) first_attempt: Option<Timestamp>,
@@ -45,6 +84,23 @@ pub struct Letter {
     pub(super) under_way: Option<UnderWay>,
     pub(super) merging: Option<MergingAttempt>,
     pub(super) death: Option<Death>,
+    /// What its steps changed outside.
+    #[serde(default)]
+    pub(super) ledger: Ledger,
+    #[serde(default)]
+    pub(super) commit_state: CommitState,
+    /// What its replays cost.
+    #[serde(default)]
+    pub(super) replay_cost_usd: f64,
+    /// How long it waits for the next replay if the one that is under way fails.
+    #[serde(default)]
+    pub(super) wait_ms: u64,
+    /// How its data was changed by hand.
+    #[serde(default)]
+    pub(super) lineage: Vec<Edit>,
+    /// Who was asked to agree to a replay, and what became of it.
+    #[serde(default)]
+    pub(super) approval: Option<Approval>,
     /// Whether the item came to an end without ever being in the queue.
     pub(super) is_over: bool,
 }
@@ -57,7 +113,7 @@ pub(super) struct Begun {
     pub(super) agent_id: String,
     pub(super) at: Timestamp,
     pub(super) correlation_id: String,
-    pub(super) workflow_hash: String,
+    pub(super) run: RunFacts,
 }
 
 /// An attempt that has not ended.
@@ -91,6 +147,12 @@ pub(super) struct Death {
     pub(super) closed: Option<Closed>,
     /// Whether the entry was deleted.
     pub(super) is_cleared: bool,
+    /// Who put it into quarantine, and who let it out.
+    pub(super) quarantine: Option<Mark>,
+    pub(super) released: Option<Mark>,
+    pub(super) owner: Option<String>,
+    /// The moment before which it must not be replayed.
+    pub(super) not_before: Option<Timestamp>,
 }
 
 impl Letter {
@@ -100,7 +162,7 @@ impl Letter {
             job_id,
             item_id,
             correlation_id: String::new(),
-            workflow_hash: String::new(),
+            run: RunFacts::default(),
             seq: 0,
             first_attempt: None,
             history: Vec::new(),
@@ -110,32 +172,56 @@ impl Letter {
             under_way: None,
             merging: None,
             death: None,
+            ledger: Ledger::default(),
+            commit_state: CommitState::None,
+            replay_cost_usd: 0.0,
+            wait_ms: 0,
+            lineage: Vec::new(),
+            approval: None,
             is_over: false,
         }
     }
 
     /// Goes on from an entry that was stored.
     pub fn of_entry(entry: DeadLetteredItem) -> Self {
-        let began = entry.commit_state != super::CommitState::None;
+        let began = entry.commit_state != CommitState::None;
+        let failure =
+            Failure { cause: entry.cause_code, ..Failure::new(entry.reason_code, entry.reason) };
+        let found = Found {
+            tool_hash: entry.tool_hash,
+            env_hash: entry.env_hash,
+            // It is known again as soon as something of the item runs.
+            external: Vec::new(),
+            policy_snapshot: entry.policy_snapshot,
+        };
         let death = Death {
             revision: entry.revision,
-            failure: Failure::new(entry.reason_code, entry.reason),
+            failure,
             attempts: entry.attempts,
             replays: entry.replays,
             last_attempt: entry.last_attempt,
             status: entry.status,
             closed: entry.closed,
             is_cleared: false,
+            quarantine: entry.quarantine,
+            released: entry.released,
+            owner: entry.owner,
+            not_before: entry.not_before,
         };
         Self {
             correlation_id: entry.correlation_id,
-            workflow_hash: entry.workflow_hash,
+            run: RunFacts { workflow_hash: entry.workflow_hash, found },
             seq: entry.journal_seq,
             first_attempt: Some(entry.first_attempt).filter(|_| began),
             history: entry.failure_history,
             step: entry.topic.strip_prefix("map.").map(str::to_owned),
             worktree: entry.worktree_artifacts,
             death: Some(death),
+            ledger: Ledger::of(entry.effects),
+            commit_state: entry.commit_state,
+            replay_cost_usd: entry.replay_cost_usd,
+            lineage: entry.lineage,
+            approval: entry.approval,
             ..Self::new(entry.job_id, entry.item_id)
         }
     }
@@ -152,6 +238,14 @@ impl Letter {
             | Event::ItemDeadLettered { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::MergeConflict { .. } => true,
@@ -205,10 +299,28 @@ impl Letter {
         entry.replays = death.replays;
         entry.failure_count = u32::try_from(self.history.len()).unwrap_or(u32::MAX);
         entry.failure_history.clone_from(&self.history);
-        entry.commit_state = convert::commit_state(self.first_attempt.is_some());
+        entry.cause_code = death.failure.cause;
+        if !self.run.found.policy_snapshot.is_empty() {
+            entry.policy_snapshot.clone_from(&self.run.found.policy_snapshot);
+        }
+        entry.commit_state = self.commit_state;
+        entry.effects = self.ledger.effects().to_vec();
+        entry.replay_cost_usd = self.replay_cost_usd;
+        entry.lineage.clone_from(&self.lineage);
+        entry.approval.clone_from(&self.approval);
+        entry.quarantine.clone_from(&death.quarantine);
+        entry.released.clone_from(&death.released);
+        entry.owner.clone_from(&death.owner);
+        entry.not_before = death.not_before;
+        entry.tool_hash.clone_from(&self.run.found.tool_hash);
+        entry.env_hash.clone_from(&self.run.found.env_hash);
         entry.closed.clone_from(&death.closed);
         entry.journal_seq = self.seq;
         match death.status {
+            EntryStatus::Open if self.commit_state == CommitState::Unknown => {
+                entry.replay_status = ReplayStatus::PendingReview;
+                (entry.reprocess_eligible, entry.manual_review_required) = (false, true);
+            }
             EntryStatus::Open => {}
             EntryStatus::Replaying => entry.replay_status = ReplayStatus::Replaying,
             EntryStatus::Resolved | EntryStatus::Dropped => {
@@ -239,6 +351,11 @@ impl Letter {
         self.is_over
     }
 
+    /// Returns the SHA-256 of the data that took the place of what was chosen, if some did.
+    pub fn edited(&self) -> Option<&str> {
+        self.lineage.last().map(|edit| edit.input_hash.as_str())
+    }
+
     /// Returns the item.
     pub fn item_id(&self) -> &ItemId {
         &self.item_id
@@ -256,7 +373,7 @@ impl Letter {
             item_id: self.item_id.clone(),
             agent_id: String::new(),
             correlation_id: self.correlation_id.clone(),
-            workflow_hash: self.workflow_hash.clone(),
+            workflow_hash: self.run.workflow_hash.clone(),
             status: AgentStatus::Success,
             step: None,
             step_name: None,

@@ -3,6 +3,7 @@
 //! An entry is a view of the records of one item. It is stored as one JSON file that
 //! stands by itself, so that it can be read, and replayed, long after the job.
 
+mod by_hand;
 mod convert;
 mod entry;
 mod happened;
@@ -18,8 +19,8 @@ pub use convert::{
     create_failure_detail, extract_worktree_artifacts, is_reprocessable, requires_manual_review,
 };
 pub use entry::{
-    Closed, CommitState, DeadLetteredItem, EntryStatus, ErrorType, FailureDetail, ReplayStatus,
-    SCHEMA_VERSION, WorktreeArtifacts,
+    Closed, CommitState, DeadLetteredItem, Edit, EntryStatus, ErrorType, FailureDetail, Mark,
+    ReplayStatus, SCHEMA_VERSION, WorktreeArtifacts,
 };
-pub use letter::{JobFacts, Letter};
+pub use letter::{JobFacts, Letter, RunFacts};
 pub use older::Unreadable;

@@ -114,11 +114,12 @@ impl Older {
                 message: last.error_message.clone(),
                 exit_code: last.exit_code,
                 output_tail: self.error_details.unwrap_or_default(),
+                cause: None,
             },
             (None, None, Some(message)) => {
                 let kind = self.reason_code.unwrap_or(FailureKind::Unclassified);
                 let output_tail = self.error_details.unwrap_or_default();
-                Failure { kind, message, exit_code: None, output_tail }
+                Failure { output_tail, ..Failure::new(kind, message) }
             }
             (None, None, None) => {
                 let message = self.reason.ok_or_else(|| {

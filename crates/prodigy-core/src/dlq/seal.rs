@@ -1,12 +1,7 @@
 //! The hashes in a dead letter: what shows that nothing was changed.
 
-use std::{collections::BTreeMap, sync::LazyLock};
-
-use serde_json::{Value, value::RawValue};
-use sha2::{Digest as _, Sha256};
-
 use super::DeadLetteredItem;
-use crate::{failure::FailureKind, ids::hex};
+use crate::canonical;
 
 /// The field that is not part of what is hashed.
 const RECORD_HASH: &str = "record_hash";
@@ -26,79 +21,21 @@ impl DeadLetteredItem {
 /// It is made from the text and not from the fields that this build knows, so that an entry
 /// with more fields, or one that was laid out anew, is still whole.
 pub(super) fn record_hash(text: &str) -> Option<String> {
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    let mut canonical = String::new();
-    for (name, field) in &fields {
-        if name != RECORD_HASH {
-            // What cannot be understood, such as half a character, counts as it is written.
-            let value = serde_json::from_str(field.get());
-            let value = value.unwrap_or_else(|_| Value::from(field.get()));
-            canonical.push(if canonical.is_empty() { '{' } else { ',' });
-            canonical.push_str(&Value::from(name.as_str()).to_string());
-            canonical.push(':');
-            push(&value, &mut canonical);
-        }
-    }
-    canonical.push('}');
-    Some(sha256(canonical.as_bytes()))
+    let canonical = canonical::object_without(RECORD_HASH, text)?;
+    Some(canonical::sha256(canonical.as_bytes()))
 }
 
-/// Appends the canonical form of a value.
-fn push(value: &Value, text: &mut String) {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            text.push_str(&value.to_string());
-        }
-        Value::Array(values) => {
-            text.push('[');
-            for (at, value) in values.iter().enumerate() {
-                if at > 0 {
-                    text.push(',');
-                }
-                push(value, text);
-            }
-            text.push(']');
-        }
-        Value::Object(fields) => {
-            let sorted: BTreeMap<_, _> = fields.iter().collect();
-            text.push('{');
-            for (at, (name, value)) in sorted.into_iter().enumerate() {
-                if at > 0 {
-                    text.push(',');
-                }
-                text.push_str(&Value::from(name.as_str()).to_string());
-                text.push(':');
-                push(value, text);
-            }
-            text.push('}');
-        }
-    }
-}
-
-/// Returns what names the rules that decide over dead letters: `sha256:` and the SHA-256 of
-/// their canonical form.
-pub(super) fn policy_snapshot() -> String {
-    static SNAPSHOT: LazyLock<String> = LazyLock::new(|| {
-        let rules = FailureKind::ALL.iter().map(|kind| {
-            let action = serde_json::to_value(kind.action()).unwrap_or(Value::Null);
-            (kind.code().to_owned(), action)
-        });
-        let rules = Value::Object(rules.collect());
-        let mut canonical = String::new();
-        push(&rules, &mut canonical);
-        format!("sha256:{}", sha256(canonical.as_bytes()))
-    });
-    SNAPSHOT.clone()
-}
-
-/// Returns the SHA-256 of bytes, as text.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+/// Returns what names a workflow and what its steps find: 16 hexadecimal digits.
+pub(super) fn fingerprint(workflow: &str, tool: &str, env: &str) -> String {
+    let mut name = canonical::sha256(format!("{workflow}\n{tool}\n{env}").as_bytes());
+    name.truncate(16);
+    name
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canonical::sha256;
 
     #[test]
     fn the_layout_of_an_entry_does_not_change_its_hash_and_its_content_does() {
@@ -121,12 +58,5 @@ mod tests {
     fn half_a_character_can_be_hashed() {
         let hash = record_hash(r#"{"item_data":{"a":"\ud800"}}"#).unwrap();
         assert_eq!(hash, sha256(r#"{"item_data":"{\"a\":\"\\ud800\"}"}"#.as_bytes()));
-    }
-
-    #[test]
-    fn the_rules_in_force_have_a_name() {
-        let name = policy_snapshot();
-        assert_eq!(name.len(), "sha256:".len() + 64);
-        assert_eq!(name, policy_snapshot());
     }
 }

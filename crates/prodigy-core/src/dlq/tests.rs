@@ -1,5 +1,6 @@
 //! Conversions, and reading what older programs wrote.
 
+mod agreement;
 mod letters;
 
 use serde_json::{Value, json, value::RawValue};
@@ -217,7 +218,7 @@ fn the_shape_with_a_history_is_read() {
           "input_hash": "1fc551af7c02bfed6aefe070c33014491f3f5be5ed24e26aa0690b1319d3d7c4",
           "workflow_hash": "",
           "idempotency_key": "job-1:item-123",
-          "policy_snapshot": "sha256:8f20dd7ea6017262b90c5cf3e5955316c5b3ed0c28fb9f6f2e8e0afabef63075",
+          "policy_snapshot": "sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0",
           "first_attempt": "2025-01-11T10:25:00Z",
           "last_attempt": "2025-01-11T10:30:00Z",
           "failure_count": 3,
@@ -262,7 +263,7 @@ fn the_shape_with_a_history_is_read() {
           "not_before": null,
           "owner": null,
           "journal_seq": 0,
-          "record_hash": "eef73872a0b13f0498318f0d128b4b02cf7aeeb4e74becee9a27a1a514ca2f03"
+          "record_hash": "7aa932733e3c022192f5ea67a89cc0dbf59361823f5be2a30f9b97e6c853f1fc"
         }
         "#);
 }
@@ -298,7 +299,7 @@ fn the_flat_shape_is_read() {
           "input_hash": "2d93334fa753323d22f0a04a871def6fff0d049d61c769a2f775929fdf1c8457",
           "workflow_hash": "",
           "idempotency_key": "job-1:item-047",
-          "policy_snapshot": "sha256:8f20dd7ea6017262b90c5cf3e5955316c5b3ed0c28fb9f6f2e8e0afabef63075",
+          "policy_snapshot": "sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0",
           "first_attempt": "2024-01-01T12:15:00Z",
           "last_attempt": "2024-01-01T12:15:00Z",
           "failure_count": 3,
@@ -333,7 +334,7 @@ fn the_flat_shape_is_read() {
           "not_before": null,
           "owner": null,
           "journal_seq": 0,
-          "record_hash": "0b2427cc9b488137b840343b380fc7df2680173eed6685fc1536e495063486d1"
+          "record_hash": "e3f949fdbaf57b92b7d8a4a66d120cf0dcf18f5129d1d26eba826a6b8b9d8a40"
         }
         "#);
 }

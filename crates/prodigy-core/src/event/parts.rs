@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Found;
 use crate::failure::Failure;
 
 /// What is known when a job begins.
@@ -51,6 +52,12 @@ pub struct JobStarted {
     pub profile: Option<String>,
     /// Whether the result is merged without asking.
     pub yes: bool,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What its steps find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
 }
 
 /// The two kinds of job.
@@ -109,6 +116,8 @@ pub enum Withdrawal {
     Dropped,
     /// Its entry was deleted.
     Cleared,
+    /// What the item was to change outside is changed: it counts as done.
+    Adopted,
 }
 
 /// What a failed attempt left behind in its worktree.
@@ -231,6 +240,9 @@ pub struct StepCompleted {
     /// Where its output stands in the log files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogRange>,
+    /// Whether what it changes outside was known to be made before, so that it was not run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub adopted: bool,
 }
 
 impl StepCompleted {
@@ -296,6 +308,12 @@ pub struct LogRange {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+/// Returns whether a flag need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Returns whether a number of commits need not be written.

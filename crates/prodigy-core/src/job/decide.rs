@@ -410,6 +410,8 @@ mod tests {
             parameters: BTreeMap::new(),
             profile: None,
             yes: true,
+            by: None,
+            found: None,
         }))
     }
 
@@ -504,6 +506,7 @@ mod tests {
                 inner: BTreeMap::new(),
                 snapshot: Some(snapshot),
                 log: None,
+                adopted: false,
             }))
         }
     }
@@ -565,7 +568,12 @@ mod tests {
         let ending = world.run(&mut [true, false].into_iter(), usize::MAX);
         assert_eq!(ending, Some(Ending::Failed));
         assert!(matches!(&world.job.end, Some(End::Failed { step, .. }) if step == "2"));
-        world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None });
+        world.write(Event::JobResumed {
+            version: "0".into(),
+            workflow: None,
+            reopened: None,
+            found: None,
+        });
         assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
         assert_eq!(world.job.done, 3);
     }
@@ -614,7 +622,7 @@ mod tests {
                     folded.apply(record).unwrap();
                 }
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
-                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None });
+                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None });
             }
             while !matches!(world.job.end, Some(End::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);

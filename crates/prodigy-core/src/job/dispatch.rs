@@ -3,11 +3,11 @@
 use super::{
     Action, Decision, Ending, ItemState, Job, MapState, Replays, Stage, Surroundings,
     items::{ItemAction, MapRules},
-    verdict::about,
+    verdict::{Scene, about},
 };
 use crate::{
     Timestamp,
-    event::{Event, Fact, PauseReason, PhaseName},
+    event::{Allowed, Event, PauseReason, PhaseName},
     failure::{Failure, FailureKind},
     ids::AgentId,
     policy::Breaker,
@@ -55,7 +55,7 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
         let event = Event::JobPaused { reason: PauseReason::Policy, message };
         return Decision::finish(vec![event], Ending::StoppedByPolicy);
     }
-    if map.is_finished() && rules.replays.left(map).next().is_none() {
+    if map.is_finished() && rules.replays.is_claimed() {
         return finish(map);
     }
     if surroundings.draining {
@@ -71,10 +71,7 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
 
 /// Returns whether all that was to be replayed has come to its end.
 fn is_replayed(map: &MapState, replays: &Replays) -> bool {
-    let is_waiting = |at: &u32| map.item(*at).is_some_and(|item| item.replays > 0);
-    map.under_way() == 0
-        && replays.left(map).next().is_none()
-        && !map.waiting().any(|at| is_waiting(&at))
+    map.under_way() == 0 && map.replaying() == 0 && replays.is_claimed()
 }
 
 /// Ends the phase, if every item is accounted for.
@@ -91,15 +88,41 @@ fn finish(map: &MapState) -> Decision {
     Decision::finish(vec![event], Ending::Failed)
 }
 
-/// Starts as many attempts as there is room for.
+/// Starts as many attempts as there is room for, and asks for the claims of dead letters with
+/// what is left of it.
 fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let mut breaker = map.breaker;
-    let mut candidates = candidates(map, rules, now).peekable();
-    if breaker.may_probe(now) && candidates.peek().is_some() {
+    let mut ready = ready(map, rules, now).peekable();
+    let mut due = rules.replays.due(map, now).peekable();
+    if breaker.may_probe(now) && (ready.peek().is_some() || due.peek().is_some()) {
         breaker = Breaker::HalfOpen { successes: 0 };
         decision.facts.push(Event::CircuitHalfOpen {}.into());
     }
+    let mut room = room(map, rules, breaker);
+    let mut agents = free_agents(map);
+    for at in ready {
+        if room == 0 {
+            break;
+        }
+        let Some(item) = map.item(at) else { continue };
+        if let Some(event) = given_up(item) {
+            decision.facts.push(about(item, None, event));
+            decision.tick = true;
+            continue;
+        }
+        let Some(agent) = agents.next() else { break };
+        begin_attempt(&mut decision, item, at, agent, false);
+        room -= 1;
+    }
+    let claims = due.take(usize::try_from(room).unwrap_or(usize::MAX));
+    decision.actions.extend(claims.map(|item| Action::Item(ItemAction::Claim { item })));
+    decision.wake = wake(map, rules.replays, breaker, now);
+    decision
+}
+
+/// Returns how many more attempts may be under way.
+fn room(map: &MapState, rules: MapRules<'_>, breaker: Breaker) -> u32 {
     let busy = u32::try_from(map.running().len()).unwrap_or(u32::MAX);
     let mut room = rules.max_parallel.saturating_sub(busy);
     // Items that run ahead of the merges start from ever older commits: conflicts and the
@@ -110,62 +133,87 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
     if let Some(config) = &rules.policy.circuit_breaker {
         room = room.min(breaker.room(config, map.probes()));
     }
-    let mut agents = (1..).map(AgentId::new).filter(|agent| !map.running().contains_key(agent));
-    for at in candidates {
-        if room == 0 {
-            break;
-        }
-        let Some(item) = map.item(at) else { continue };
-        if item.lost >= POISON && item.stage != Stage::DeadLettered {
-            let message = "prodigy died while it was under way, three times";
-            let failure = Failure::new(FailureKind::PoisonRepeat, message);
-            let event = Event::ItemDeadLettered { attempts: item.attempts, failure };
-            decision.facts.push(about(item, None, event));
-            decision.tick = true;
-            continue;
-        }
-        let Some(agent) = agents.next() else { break };
-        let attempt = item.attempts + 1;
-        if item.stage == Stage::DeadLettered {
-            decision.facts.push(replay(item, at, rules.replays));
-        }
-        let correlation_id =
-            item.correlation_id.clone().unwrap_or_else(|| format!("{agent}-{}", item.id));
-        let event = Event::AgentStarted { attempt, correlation_id };
-        decision.facts.push(Fact { agent_id: Some(agent), item_id: Some(item.id.clone()), event });
-        decision.actions.push(Action::Item(ItemAction::Start { agent, item: at, attempt }));
-        room -= 1;
-    }
-    decision.wake = wake(map, breaker).filter(|at| *at > now);
-    decision
+    room
 }
 
-/// Returns the places of the items that can start now, dead letters that are tried again last.
-fn candidates<'a>(
+/// Returns the agents that do nothing, the first ones first.
+fn free_agents(map: &MapState) -> impl Iterator<Item = AgentId> {
+    (1..).map(AgentId::new).filter(|agent| !map.running().contains_key(agent))
+}
+
+/// Returns the end of an item that must not be tried again.
+fn given_up(item: &ItemState) -> Option<Event> {
+    let failure = if item.lost >= POISON {
+        let message = "prodigy died while it was under way, three times";
+        Failure::new(FailureKind::PoisonRepeat, message)
+    } else if item.is_uncertain() {
+        let message = "prodigy died while something outside was being changed; \
+                       whether it was is not known";
+        Failure::new(FailureKind::Interrupted, message).uncertain()
+    } else {
+        return None;
+    };
+    Some(Event::ItemDeadLettered { attempts: item.attempts, failure })
+}
+
+/// Begins the next attempt of an item.
+fn begin_attempt(
+    decision: &mut Decision,
+    item: &ItemState,
+    at: u32,
+    agent: AgentId,
+    may_repeat: bool,
+) {
+    let attempt = item.attempts + 1;
+    let correlation_id =
+        item.correlation_id.clone().unwrap_or_else(|| format!("{agent}-{}", item.id));
+    let event = Event::AgentStarted { attempt, correlation_id };
+    decision.facts.push(about(item, Some(agent), event));
+    let start = ItemAction::Start { agent, item: at, attempt, may_repeat };
+    decision.actions.push(Action::Item(start));
+}
+
+/// Returns the places of the items that can start now without a claim.
+fn ready<'a>(
     map: &'a MapState,
     rules: MapRules<'a>,
     now: Timestamp,
 ) -> impl Iterator<Item = u32> + 'a {
     let only = rules.replays.only;
     let is_wanted = move |at: &u32| !only || map.item(*at).is_some_and(|item| item.replays > 0);
-    map.ready(now).filter(is_wanted).chain(rules.replays.left(map))
+    map.ready(now).filter(is_wanted)
 }
 
-/// Claims a dead letter: from here on it is under way again.
-fn replay(item: &ItemState, at: u32, replays: &Replays) -> Fact {
-    let event = Event::ReplayStarted {
-        replay: item.replays + 1,
-        by: replays.by.clone(),
-        reason: replays.reason.clone(),
-        forced: replays.forced.contains(&at),
-    };
-    about(item, None, event)
+impl Scene<'_> {
+    /// Claims a dead letter that may be replayed: from here on it is under way again.
+    pub(super) fn claimed(&self, at: u32, allowed: Allowed, forced: bool) -> Decision {
+        let mut decision = Decision { tick: true, ..Decision::default() };
+        let Replays { by, reason, .. } = self.rules.replays;
+        let dead = self.map.item(at).filter(|item| item.stage == Stage::DeadLettered);
+        let (Some(item), Some(agent)) = (dead, free_agents(self.map).next()) else {
+            return decision;
+        };
+        if self.surroundings.draining {
+            return decision;
+        }
+        let event = Event::ReplayStarted {
+            replay: item.replays + 1,
+            by: by.clone(),
+            reason: reason.clone(),
+            forced,
+            allowed: Some(Box::new(allowed)),
+        };
+        decision.facts.push(about(item, None, event));
+        begin_attempt(&mut decision, item, at, agent, true);
+        decision
+    }
 }
 
 /// Returns when something can start that cannot start now.
-fn wake(map: &MapState, breaker: Breaker) -> Option<Timestamp> {
-    match breaker {
-        Breaker::Open { until } => Some(until),
-        Breaker::Closed { .. } | Breaker::HalfOpen { .. } => map.next_retry(),
-    }
+fn wake(map: &MapState, replays: &Replays, breaker: Breaker, now: Timestamp) -> Option<Timestamp> {
+    let moments = match breaker {
+        Breaker::Open { until } => [Some(until), None],
+        Breaker::Closed { .. } | Breaker::HalfOpen { .. } => [map.next_retry(), replays.wake(map)],
+    };
+    moments.into_iter().flatten().filter(|at| *at > now).min()
 }

@@ -2,7 +2,8 @@
 
 use super::map::{ItemState, MapState, Merging, Stage};
 use crate::{
-    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Record},
+    Timestamp,
+    event::{AfterAttempt, AgentCompleted, AgentFailed, EntryChange, Event, Record, Withdrawal},
     ids::{AgentId, ItemId},
     policy::{Breaker, Judged},
 };
@@ -14,7 +15,7 @@ impl MapState {
     /// Takes in an event about an item, or about the breaker.
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), Misplaced> {
         if let Some(id) = &record.item_id {
-            return self.apply_to_item(id, record.agent_id, &record.event);
+            return self.apply_to_item(id, record);
         }
         if let Event::CircuitOpen { until, .. } = &record.event {
             self.breaker = Breaker::Open { until: *until };
@@ -26,12 +27,8 @@ impl MapState {
         Ok(())
     }
 
-    fn apply_to_item(
-        &mut self,
-        id: &ItemId,
-        agent: Option<AgentId>,
-        event: &Event,
-    ) -> Result<(), Misplaced> {
+    fn apply_to_item(&mut self, id: &ItemId, record: &Record) -> Result<(), Misplaced> {
+        let Record { agent_id: agent, event, timestamp, .. } = record;
         if let Event::ItemQueued {} = event {
             return self.queue(id);
         }
@@ -57,8 +54,21 @@ impl MapState {
                 self.item_mut(at)?.died = Some(counted);
                 Ok(())
             }
-            Event::ReplayStarted { .. } => self.replay(at),
-            Event::DlqItemRemoved { .. } => self.remove(at),
+            Event::ReplayStarted { .. } => self.replay(at, *timestamp),
+            Event::DlqItemRemoved { how, .. } => self.remove(at, *how),
+            Event::DlqItemUpdated { change, .. } => {
+                if let EntryChange::Edited { input_hash } = change {
+                    self.item_mut(at)?.edited = Some(input_hash.as_str().into());
+                }
+                Ok(())
+            }
+            Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. } => {
+                self.item_mut(at)?.ledger.get_or_insert_default().apply(event);
+                Ok(())
+            }
             Event::WorktreeMerged { .. } => {
                 if !self.index.merging.contains(&at) {
                     return Err(Misplaced);
@@ -83,6 +93,9 @@ impl MapState {
             | Event::AgentUsage { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
             | Event::GitTampering { .. } => Ok(()),
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -116,12 +129,14 @@ impl MapState {
             died: None,
             lost: 0,
             correlation_id: None,
+            ledger: None,
+            edited: None,
         });
         Ok(())
     }
 
     /// Takes in that a dead letter is tried again. The error policy is applied anew to it.
-    fn replay(&mut self, at: u32) -> Result<(), Misplaced> {
+    fn replay(&mut self, at: u32, now: Timestamp) -> Result<(), Misplaced> {
         let item = self.item_mut(at)?;
         if item.stage != Stage::DeadLettered {
             return Err(Misplaced);
@@ -132,16 +147,32 @@ impl MapState {
             self.tally.remove(counted);
         }
         self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
+        self.last_replay = Some(now);
         self.enter(at, Stage::Pending)
     }
 
-    /// Takes in that the entry of an item is gone; one that waited for a replay is left out.
-    fn remove(&mut self, at: u32) -> Result<(), Misplaced> {
-        match self.item_mut(at)?.stage {
+    /// Takes in that the entry of an item is closed; one that waited for a replay is left out,
+    /// unless what it was to change is changed.
+    fn remove(&mut self, at: u32, how: Withdrawal) -> Result<(), Misplaced> {
+        let item = self.item_mut(at)?;
+        let died = item.died;
+        match item.stage {
             Stage::DeadLettered => {
                 self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
-                self.counts.skipped += 1;
-                self.enter(at, Stage::Skipped)
+                let stage = match how {
+                    Withdrawal::Dropped | Withdrawal::Cleared => {
+                        self.counts.skipped += 1;
+                        Stage::Skipped
+                    }
+                    Withdrawal::Adopted => {
+                        self.counts.successful += 1;
+                        if let Some(counted) = died {
+                            self.tally.remove(counted);
+                        }
+                        Stage::Successful
+                    }
+                };
+                self.enter(at, stage)
             }
             Stage::Successful | Stage::Skipped => Ok(()),
             Stage::Pending
@@ -254,7 +285,7 @@ impl MapState {
         let item = slot.ok_or(Misplaced)?;
         let before = std::mem::replace(&mut item.stage, stage);
         self.index.forget(at, &before);
-        self.index.learn(at, &item.stage);
+        self.index.learn(at, &item.stage, item.replays > 0);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::{
 use super::{ItemCounts, MapState, Pace, Stage};
 use crate::{
     Timestamp,
-    event::{AfterAttempt, Event, Record},
+    event::{AfterAttempt, Event, Record, Withdrawal},
     ids::{AgentId, ItemId},
     metrics::{Counted, ErrorMetrics, Tally},
     policy::Breaker,
@@ -167,10 +167,16 @@ impl ItemSummary {
                     self.tally.remove(counted);
                 }
             }
-            Event::DlqItemRemoved { .. } => {
+            Event::DlqItemRemoved { how, .. } => {
                 // One that was closed before is counted already.
-                let is_open = self.revive(record).is_some();
-                self.counts.skipped += u32::from(is_open);
+                let Some(counted) = self.revive(record) else { return };
+                match how {
+                    Withdrawal::Dropped | Withdrawal::Cleared => self.counts.skipped += 1,
+                    Withdrawal::Adopted => {
+                        self.counts.successful += 1;
+                        self.tally.remove(counted);
+                    }
+                }
             }
             Event::StepStarted { step, name, .. } => {
                 let busy = record.agent_id.and_then(|agent| self.agents.get_mut(&agent));
@@ -202,6 +208,14 @@ impl ItemSummary {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }

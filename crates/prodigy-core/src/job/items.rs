@@ -2,7 +2,7 @@
 
 use super::{Decision, Ending, MapState, Replays, Surroundings, map::Merging, verdict::Scene};
 use crate::{
-    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
+    event::{AfterAttempt, AgentCompleted, AgentFailed, Allowed, Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
     signature::told,
@@ -36,6 +36,20 @@ pub enum ItemInput {
     Unusable(Failure),
     /// The ids of those that were chosen and not queued yet.
     Found(Vec<ItemId>),
+    /// A dead letter may be replayed, as was decided when it was about to be claimed.
+    Claimed {
+        /// The item's place.
+        item: u32,
+        /// What allows it.
+        allowed: Allowed,
+        /// Whether somebody took it on themselves.
+        forced: bool,
+    },
+    /// A dead letter must not be replayed; it is not wanted any more.
+    Unclaimed {
+        /// The item's place.
+        item: u32,
+    },
     /// An attempt succeeded.
     Completed {
         /// Who made it.
@@ -108,6 +122,12 @@ pub enum ItemAction {
         /// How many are queued.
         from: u32,
     },
+    /// Decide anew whether a dead letter may be replayed, and send [`ItemInput::Claimed`] or
+    /// [`ItemInput::Unclaimed`] before anything else.
+    Claim {
+        /// The item's place.
+        item: u32,
+    },
     /// Make an attempt.
     Start {
         /// Who makes it.
@@ -116,6 +136,8 @@ pub enum ItemAction {
         item: u32,
         /// Which attempt, from 1.
         attempt: u32,
+        /// Whether somebody decided that what is not known to be made outside is made again.
+        may_repeat: bool,
     },
     /// Run the handler of the error policy where the attempt was made.
     Handle {
@@ -157,6 +179,8 @@ pub(super) fn hear(
         // They are chosen once.
         ItemInput::Selected { .. } | ItemInput::Unusable(_) => Decision::default(),
         ItemInput::Found(ids) => queue(Vec::new(), ids),
+        ItemInput::Claimed { item, allowed, forced } => scene.claimed(item, allowed, forced),
+        ItemInput::Unclaimed { .. } => Decision { tick: true, ..Decision::default() },
         ItemInput::Completed { agent, item, done } => scene.completed(agent, item, *done),
         ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd } => {
             let then = AfterAttempt::Retry;
@@ -197,6 +221,8 @@ fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
         }
         // Nothing can have happened to items that are not there.
         ItemInput::Found(_)
+        | ItemInput::Claimed { .. }
+        | ItemInput::Unclaimed { .. }
         | ItemInput::Completed { .. }
         | ItemInput::Failed { .. }
         | ItemInput::Handled { .. }

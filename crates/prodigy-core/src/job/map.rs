@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
+    effect::Ledger,
     ids::{AgentId, ItemId},
     metrics::{Counted, Tally},
     policy::{Breaker, Judged},
@@ -33,6 +34,9 @@ pub struct MapState {
     /// The places of the items whose worktrees were kept as they are.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub kept: BTreeSet<u32>,
+    /// When a dead letter was last claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_replay: Option<Timestamp>,
     #[serde(skip)]
     pub(super) index: Index,
 }
@@ -50,6 +54,8 @@ struct Stored {
     tally: Tally,
     #[serde(default)]
     kept: BTreeSet<u32>,
+    #[serde(default)]
+    last_replay: Option<Timestamp>,
 }
 
 /// Where the items are that are under way, so that nobody has to look for them.
@@ -60,6 +66,8 @@ pub(super) struct Index {
     pub(super) waiting: BTreeSet<(Timestamp, u32)>,
     pub(super) running: BTreeMap<AgentId, u32>,
     pub(super) merging: BTreeSet<u32>,
+    /// Those that were claimed from the dead letter queue and have not ended.
+    pub(super) replaying: BTreeSet<u32>,
 }
 
 /// One item of a job.
@@ -90,6 +98,19 @@ pub struct ItemState {
     /// The name of its work over all attempts, once there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
+    /// What its steps changed outside, as far as that was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Box<Ledger>>,
+    /// The SHA-256 of the data that took the place of what was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Box<str>>,
+}
+
+impl ItemState {
+    /// Returns whether something outside may have been changed without anybody knowing.
+    pub fn is_uncertain(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.is_open())
+    }
 }
 
 /// Where an item stands.
@@ -186,12 +207,6 @@ impl MapState {
         waited.chain(self.index.pending.iter().copied())
     }
 
-    /// Returns the places of the items that wait, for an agent or to be tried again.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = u32> {
-        let waiting = self.index.waiting.iter().map(|(_, at)| *at);
-        waiting.chain(self.index.pending.iter().copied())
-    }
-
     /// Returns when the next item that waits to be tried again may start.
     pub fn next_retry(&self) -> Option<Timestamp> {
         self.index.waiting.first().map(|(at, _)| *at)
@@ -217,6 +232,16 @@ impl MapState {
     pub fn under_way(&self) -> u32 {
         let busy = self.index.running.len() + self.index.merging.len();
         u32::try_from(busy).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many items were claimed from the dead letter queue and have not ended.
+    pub fn replaying(&self) -> u32 {
+        u32::try_from(self.index.replaying.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns whether an item was claimed from the dead letter queue and has not ended.
+    pub fn is_replaying(&self, at: u32) -> bool {
+        self.index.replaying.contains(&at)
     }
 
     /// Returns how many attempts show whether the circuit can be closed.
@@ -263,6 +288,7 @@ impl MapState {
 
 impl Index {
     pub(super) fn forget(&mut self, at: u32, stage: &Stage) {
+        self.replaying.remove(&at);
         match stage {
             Stage::Pending => drop(self.pending.remove(&at)),
             Stage::Waiting { retry_at } => drop(self.waiting.remove(&(*retry_at, at))),
@@ -274,7 +300,11 @@ impl Index {
         }
     }
 
-    pub(super) fn learn(&mut self, at: u32, stage: &Stage) {
+    pub(super) fn learn(&mut self, at: u32, stage: &Stage, is_replay: bool) {
+        let is_over = matches!(stage, Stage::Successful | Stage::DeadLettered | Stage::Skipped);
+        if is_replay && !is_over {
+            self.replaying.insert(at);
+        }
         match stage {
             Stage::Pending => drop(self.pending.insert(at)),
             Stage::Waiting { retry_at } => drop(self.waiting.insert((*retry_at, at))),
@@ -289,13 +319,14 @@ impl Index {
 
 impl From<Stored> for MapState {
     fn from(stored: Stored) -> Self {
-        let Stored { total, sha256, items, counts, judged, breaker, tally, kept } = stored;
+        let Stored { total, sha256, items, counts, judged, breaker, tally, kept, last_replay } =
+            stored;
         let mut index = Index::default();
         for (at, item) in (0..).zip(&items) {
             index.by_id.insert(item.id.clone(), at);
-            index.learn(at, &item.stage);
+            index.learn(at, &item.stage, item.replays > 0);
         }
-        Self { total, sha256, items, counts, judged, breaker, tally, kept, index }
+        Self { total, sha256, items, counts, judged, breaker, tally, kept, last_replay, index }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A job: the fold over its journal, and the decision what follows.
 
+mod again;
 mod decide;
 mod dispatch;
 mod fold;
@@ -22,6 +23,6 @@ pub use item_summary::{BusyAgent, Circuit, ItemSummary};
 pub use items::{ItemAction, ItemInput, MapRules};
 pub use map::{ItemCounts, ItemState, MapState, Merging, Stage};
 pub use pace::Pace;
-pub use replays::{Replays, is_replayable};
+pub use replays::{Replays, Stopped, StoppedBy};
 pub use state::{End, Job, JobTreeState, Unexpected, set_output, set_step_result};
 pub use summary::{JobStatus, Summary};

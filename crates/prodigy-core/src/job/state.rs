@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::{
     Timestamp,
+    effect::Ledger,
     event::{
-        ChangedWorkflow, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record,
-        Reopened, Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
+        CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record, Snapshot,
+        StepCompleted, StepResult, StepStatus, is_top_level,
     },
     failure::Failure,
     vars::Vars,
@@ -60,6 +61,9 @@ pub struct Job {
     pub failing_inside: u32,
     /// What agents said they cost.
     pub cost_usd: f64,
+    /// What its own steps changed outside, as far as that was declared.
+    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
+    pub ledger: Ledger,
     /// How it ended, if it did.
     pub end: Option<End>,
     /// The commit that the merge made, once merged.
@@ -145,7 +149,10 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, reopened, .. } => {
+            Event::JobResumed { workflow, reopened, found, .. } => {
+                if let (Some(found), Some(started)) = (found, &mut self.started) {
+                    started.found = Some((**found).clone());
+                }
                 self.resume(workflow.as_ref());
                 if let Some(reopened) = reopened {
                     self.reopen(reopened);
@@ -205,7 +212,17 @@ impl Job {
             | Event::ItemSkipped { .. }
             | Event::ItemDeadLettered { .. }
             | Event::ReplayStarted { .. }
-            | Event::DlqItemRemoved { .. } => return Err(order(record.event.event_type())),
+            | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. } => return Err(order(record.event.event_type())),
+            Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. } => {
+                self.ledger.apply(&record.event);
+            }
             Event::StepFailed { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
@@ -213,43 +230,6 @@ impl Job {
         }
         self.seq = expected;
         Ok(())
-    }
-
-    /// Takes in that the job was taken up again.
-    fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
-        self.end = None;
-        self.failing_inside = 0;
-        if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
-            started.workflow_hash.clone_from(&workflow.hash);
-            started.steps = workflow.steps;
-            started.setup_steps = workflow.setup_steps;
-            started.reduce_steps = workflow.reduce_steps;
-        }
-        if let Some(map) = &mut self.map {
-            map.release(true);
-            map.forgive();
-        }
-    }
-
-    /// Takes in that dead letters are tried again: the items come first once more.
-    fn reopen(&mut self, reopened: &Reopened) {
-        let is_over = self.phases_done.contains(&PhaseName::Map);
-        let again = |phase: &PhaseName| match phase {
-            PhaseName::Map | PhaseName::Merge => is_over,
-            PhaseName::Reduce => reopened.rerun_reduce,
-            PhaseName::Setup | PhaseName::Steps => false,
-        };
-        self.phases_done.retain(|phase| !again(phase));
-        if is_over {
-            (self.phase, self.running, self.merged) = (None, None, None);
-        }
-        self.tidy = false;
-        if let Some(commit) = &reopened.base_commit {
-            (self.tree, self.snapshot) = (None, None);
-            if let Some(started) = &mut self.started {
-                started.base_commit.clone_from(commit);
-            }
-        }
     }
 
     /// Takes in that a phase began.

@@ -165,6 +165,14 @@ impl Summary {
             | Event::WorktreePreserved { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }

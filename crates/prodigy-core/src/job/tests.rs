@@ -1,5 +1,6 @@
 //! Properties of jobs with many items: nothing is lost, whatever happens when.
 
+mod pace;
 mod replays;
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
@@ -10,8 +11,8 @@ use super::*;
 use crate::{
     Timestamp,
     event::{
-        AgentCompleted, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record, StepCompleted,
-        StepStatus,
+        AgentCompleted, Allowed, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record,
+        StepCompleted, StepStatus,
     },
     failure::{Failure, FailureKind},
     ids::ItemId,
@@ -26,6 +27,8 @@ enum Fate {
     Commits,
     Conflicts,
     Fails,
+    /// It fails in another way.
+    TimesOut,
     /// The answer never comes before the next crash.
     Hangs,
 }
@@ -35,7 +38,8 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         3 => Just(Fate::Succeeds),
         3 => Just(Fate::Commits),
         1 => Just(Fate::Conflicts),
-        3 => Just(Fate::Fails),
+        2 => Just(Fate::Fails),
+        1 => Just(Fate::TimesOut),
         1 => Just(Fate::Hangs),
     ];
     prop::collection::vec(fate, 0..60)
@@ -99,6 +103,13 @@ struct World {
     items: u32,
     most_at_once: usize,
     replays: Replays,
+    /// The places of dead letters that must not be replayed.
+    refused: std::collections::BTreeSet<u32>,
+}
+
+/// What allows a replay.
+fn allowed() -> Allowed {
+    Allowed { rule: "r".into(), policy_snapshot: "s".into(), approval: None, wait_ms: 0 }
 }
 
 impl World {
@@ -113,6 +124,7 @@ impl World {
             items,
             most_at_once: 0,
             replays: Replays::default(),
+            refused: std::collections::BTreeSet::new(),
         };
         world.write(
             Event::JobStarted(Box::new(JobStarted {
@@ -132,6 +144,8 @@ impl World {
                 parameters: BTreeMap::new(),
                 profile: None,
                 yes: true,
+                by: None,
+                found: None,
             }))
             .into(),
         );
@@ -152,6 +166,7 @@ impl World {
         if let Some(map) = &self.job.map {
             assert!(map.is_conserved(), "after {record:?}: {map:?}");
             self.most_at_once = self.most_at_once.max(map.running().len());
+            self.replays.apply(&record, map);
         }
         self.journal.push(record);
     }
@@ -198,8 +213,17 @@ impl World {
             if self.journal.len() >= crash_at {
                 return None;
             }
+            let mut claims = 0;
             for action in decision.actions {
+                // The answer to a claim comes before anything else.
+                let is_claim = matches!(action, Action::Item(ItemAction::Claim { .. }));
                 match self.answer(action) {
+                    Ok(answers) if is_claim => {
+                        for answer in answers {
+                            waiting.insert(claims, answer);
+                            claims += 1;
+                        }
+                    }
                     Ok(answers) => waiting.extend(answers),
                     Err(ending) => return Some(ending),
                 }
@@ -235,16 +259,22 @@ impl World {
                 ItemInput::Selected { sha256: "s".into(), ids: ids(0, self.items) }
             }
             ItemAction::Find { from } => ItemInput::Found(ids(from, self.items)),
+            ItemAction::Claim { item } if self.refused.contains(&item) => {
+                self.replays.refuse(item);
+                ItemInput::Unclaimed { item }
+            }
+            ItemAction::Claim { item } => {
+                ItemInput::Claimed { item, allowed: allowed(), forced: false }
+            }
             ItemAction::Start { agent, item, .. } => {
-                self.replays.places.remove(&item);
                 let head = |fate| if matches!(fate, Fate::Succeeds) { "tip" } else { "new" };
                 match self.fates.next().unwrap_or(Fate::Commits) {
                     Fate::Hangs => return vec![],
-                    Fate::Fails => ItemInput::Failed {
+                    fate @ (Fate::Fails | Fate::TimesOut) => ItemInput::Failed {
                         agent,
                         item,
                         step: Some("1".into()),
-                        failure: Failure::new(FailureKind::CommandFailed, "exit code 1"),
+                        failure: failure(fate),
                         duration_ms: 1,
                         cost_usd: 0.0,
                     },
@@ -292,6 +322,15 @@ impl World {
     }
 }
 
+fn failure(fate: Fate) -> Failure {
+    match fate {
+        Fate::TimesOut => Failure::new(FailureKind::Timeout, "it took longer than 5s"),
+        Fate::Succeeds | Fate::Commits | Fate::Conflicts | Fate::Fails | Fate::Hangs => {
+            Failure::new(FailureKind::CommandFailed, "exit code 1")
+        }
+    }
+}
+
 fn step(path: String) -> StepCompleted {
     StepCompleted {
         step: path,
@@ -306,7 +345,30 @@ fn step(path: String) -> StepCompleted {
         inner: BTreeMap::new(),
         snapshot: None,
         log: None,
+        adopted: false,
     }
+}
+
+#[test]
+fn a_governed_journal_of_format_one_folds_to_the_same_items() {
+    let golden = include_str!("../../../prodigy-engine/tests/golden/v1/governed.jsonl");
+    let mut job = Job::default();
+    for line in golden.lines() {
+        job.apply(&serde_json::from_str(line).unwrap()).unwrap();
+    }
+    let map = job.map.unwrap();
+    let shown = |item: &ItemState| {
+        let states: Vec<_> =
+            item.ledger.iter().flat_map(|ledger| ledger.effects()).map(|e| e.state).collect();
+        let edited = item.edited.as_ref().map(|hash| hash.len());
+        format!("{} {:?} {} {states:?} {edited:?}", item.id, item.stage, item.attempts)
+    };
+    let items: Vec<_> = map.items.iter().map(shown).collect();
+    insta::assert_snapshot!(items.join("\n"), @"
+        item-001 Successful 0 [Absent] Some(64)
+        item-002 Successful 2 [] None
+        ");
+    assert_eq!((map.counts.successful, map.counts.dead_lettered), (2, 0));
 }
 
 #[test]
@@ -369,7 +431,7 @@ proptest! {
             }
             runs += 1;
             prop_assert!(runs < 200, "it never ends: {:?}", world.job.map);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         prop_assert!(map.is_finished() && map.is_conserved());
@@ -404,7 +466,7 @@ proptest! {
         while world.run(usize::MAX) != Some(Ending::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         for item in &map.items {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Timestamp,
     event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
-    failure::{Failure, FailureKind},
+    failure::{Class, Failure, FailureKind},
     ids::AgentId,
     workflow::{ErrorPolicy, OnItemFailure},
 };
@@ -71,6 +71,9 @@ impl Scene<'_> {
     pub(super) fn failed(&self, agent: AgentId, at: u32, mut failed: AgentFailed) -> Decision {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
         failed.attempt = item.attempts + 1;
+        if item.is_uncertain() {
+            failed.failure = failed.failure.uncertain();
+        }
         let failure = failed.failure.clone();
         let verdict = self.verdict(item, &failure);
         failed.then = match verdict {
@@ -118,6 +121,10 @@ impl Scene<'_> {
     /// Applies the error policy.
     fn verdict(&self, item: &ItemState, failure: &Failure) -> Verdict {
         let ErrorPolicy { retry, on_item_failure, .. } = self.rules.policy;
+        if item.is_uncertain() || failure.kind.class() == Class::Commit {
+            // Another try might change the same thing twice: somebody has to decide that.
+            return Verdict::DeadLetter;
+        }
         let failed = item.failed + 1;
         if let Some(retry) = retry.as_ref().filter(|retry| retry.allows(failed, failure.kind)) {
             return Verdict::Retry { delay: retry.delay(failed, self.surroundings.random) };
@@ -141,9 +148,17 @@ impl Scene<'_> {
             return Decision::default();
         };
         let event = if let Some(mut broken) = handler {
+            if item.is_uncertain() {
+                broken = broken.uncertain();
+            }
             broken.message =
                 format!("{}; its handler failed too: {}", failure.message, broken.message);
             Event::ItemDeadLettered { attempts: item.attempts, failure: broken }
+        } else if item.is_uncertain() {
+            let message =
+                "its handler may have changed something outside; whether it did is not known";
+            let failure = Failure::new(FailureKind::UnknownCommitState, message);
+            Event::ItemDeadLettered { attempts: item.attempts, failure }
         } else {
             let name = match &self.rules.policy.on_item_failure {
                 OnItemFailure::Custom(name) => name.as_str(),
@@ -190,7 +205,7 @@ impl Scene<'_> {
         let shown = paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>();
         let shown = shown.join(", ");
         let conflict = about(item, None, Event::MergeConflict { target, paths });
-        if item.conflicts == 0 {
+        if item.conflicts == 0 && !item.is_uncertain() {
             let reason = "its commits conflict with what was merged meanwhile";
             return self.again(at, vec![conflict], reason);
         }

@@ -17,7 +17,7 @@ mod text;
 
 use std::collections::BTreeSet;
 
-pub use self::{reference::Reference, script::Script, text::Text};
+pub use self::{reference::Reference, script::Script, shell::OutsideCommand, text::Text};
 
 /// The roots that a template may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{
     filter::{Filled, Filter},
     reference::Reference,
     resolve::{refusal, resolve},
-    shell::{self, Piece, Slot, Spelling},
+    shell::{self, OutsideCommand, Piece, Scanned, Slot, Spelling},
 };
 use crate::{
     diagnostic::Fault,
@@ -38,6 +38,7 @@ pub struct Script {
     source: String,
     slots: Vec<Slot>,
     pieces: Vec<Piece>,
+    outside: Vec<OutsideCommand>,
 }
 
 /// How a value reaches the script.
@@ -89,13 +90,18 @@ impl Script {
         dialect: Dialect,
         allow_raw: bool,
     ) -> Result<Self, Vec<Fault>> {
-        let (slots, pieces) = shell::scan(source, names, dialect, allow_raw)?;
-        Ok(Self { source: source.to_owned(), slots, pieces })
+        let Scanned { slots, pieces, outside } = shell::scan(source, names, dialect, allow_raw)?;
+        Ok(Self { source: source.to_owned(), slots, pieces, outside })
     }
 
     /// Returns the script as written.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Returns the commands that are known to change something outside the worktree.
+    pub fn outside(&self) -> &[OutsideCommand] {
+        &self.outside
     }
 
     /// Returns the references, in the order written; repeated ones appear once.

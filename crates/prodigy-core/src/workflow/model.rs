@@ -173,9 +173,52 @@ pub struct Step {
     pub continue_on_error: bool,
     /// The judge that says whether the step is done.
     pub validate: Option<Box<Validate>>,
+    /// How far what it does reaches.
+    pub effects: Effects,
+}
+
+/// How far what a step does reaches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Effects {
+    /// It changes nothing at all.
+    None,
+    /// It changes nothing but its worktree, which can be thrown away.
+    #[default]
+    Local,
+    /// It changes something that stays changed when the worktree is thrown away.
+    External(Box<ExternalEffect>),
+}
+
+/// What is known of a change that a step makes outside.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExternalEffect {
+    /// Whether making it twice does no harm.
+    pub idempotent: bool,
+    /// A command that finds out whether it was made, and changes nothing.
+    pub check: Option<Script>,
+    /// A command that undoes it.
+    pub compensate: Option<Script>,
 }
 
 impl Step {
+    /// Returns what is known of the change that the step makes outside, if it makes one.
+    pub fn external(&self) -> Option<&ExternalEffect> {
+        match &self.effects {
+            Effects::External(external) => Some(external),
+            Effects::None | Effects::Local => None,
+        }
+    }
+
+    /// Returns the shell that runs the commands of the step.
+    pub fn shell_program(&self) -> &str {
+        match &self.action {
+            StepAction::Shell { program, .. } => program,
+            StepAction::Agent { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => {
+                "sh"
+            }
+        }
+    }
+
     /// Makes a step that runs a script and nothing else, for a command that is not a step.
     pub fn shell(script: Script) -> Self {
         Self {
@@ -198,6 +241,7 @@ impl Step {
             retry: None,
             continue_on_error: false,
             validate: None,
+            effects: Effects::Local,
         }
     }
 }

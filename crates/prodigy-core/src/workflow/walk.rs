@@ -65,6 +65,41 @@ impl Workflow {
         found
     }
 
+    /// Returns the step of an item that records call by a path, such as `2.on_failure.1`.
+    pub fn item_step(&self, path: &str) -> Option<&Step> {
+        let Body::MapReduce(job) = &self.body else { return None };
+        let Some(handler) = path.strip_prefix("handler.") else {
+            return at(&job.map.steps, path);
+        };
+        job.error_policy.handlers.iter().find_map(|(name, steps)| {
+            at(steps, handler.strip_prefix(name.as_str())?.strip_prefix('.')?)
+        })
+    }
+
+    /// Returns the paths of the item's steps that must have been run for everything outside to
+    /// be changed.
+    ///
+    /// Which steps inside another one are run is known only when it is run: for those stands
+    /// a path that no step has, so that nobody takes the work for done.
+    pub fn external_steps(&self) -> Vec<String> {
+        let Body::MapReduce(job) = &self.body else { return Vec::new() };
+        let mut paths = Vec::new();
+        for (number, step) in job.map.steps.iter().enumerate() {
+            let path = number + 1;
+            if step.external().is_some() {
+                paths.push(path.to_string());
+            }
+            let mut is_inside = false;
+            each(std::slice::from_ref(step), &mut |inner| {
+                is_inside |= !std::ptr::eq(inner, step) && inner.external().is_some();
+            });
+            if is_inside {
+                paths.push(format!("{path}.inside"));
+            }
+        }
+        paths
+    }
+
     /// Returns the agents that the steps name, each with the first step that needs it.
     pub fn agents_needed(&self) -> BTreeMap<&str, &Step> {
         let mut needed = BTreeMap::new();
@@ -75,6 +110,33 @@ impl Workflow {
             StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => {}
         });
         needed
+    }
+}
+
+/// Returns the step that a path leads to.
+fn at<'w>(steps: &'w [Step], path: &str) -> Option<&'w Step> {
+    let (number, rest) = path.split_once('.').map_or((path, None), |(n, rest)| (n, Some(rest)));
+    let step = steps.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
+    let Some(rest) = rest else { return Some(step) };
+    let (part, rest) = rest.split_once('.')?;
+    // A round of a loop, or a try.
+    let behind = || rest.split_once('.').map(|(_, rest)| rest);
+    match part {
+        "foreach" => match &step.action {
+            StepAction::Foreach(inner) => at(&inner.steps, behind()?),
+            StepAction::Shell { .. } | StepAction::Agent { .. } | StepAction::WriteFile { .. } => {
+                None
+            }
+        },
+        "on_failure" => at(&step.on_failure.as_ref()?.steps, rest),
+        "on_success" => at(&step.on_success, rest),
+        "on_exit_code" => {
+            let (code, rest) = rest.split_once('.')?;
+            at(step.on_exit_code.get(&code.parse().ok()?)?, rest)
+        }
+        "validate" => at(&step.validate.as_ref()?.steps, rest),
+        "on_incomplete" => at(&step.validate.as_ref()?.on_incomplete, behind()?),
+        _ => None,
     }
 }
 

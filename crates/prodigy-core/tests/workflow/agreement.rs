@@ -35,6 +35,8 @@ struct Sampler {
     pick: usize,
     /// Where the settings of the error policy stand, and those of a handler.
     nested: bool,
+    /// Whether the steps are those of a worktree, which have no effects outside.
+    shared: bool,
 }
 
 impl Sampler {
@@ -70,6 +72,10 @@ impl Sampler {
             {
                 continue;
             }
+            let is_outside = mapping.get("effects").is_some_and(|effects| effects == "external");
+            if matches!(key.name, "idempotent" | "check" | "compensate") && !is_outside {
+                continue;
+            }
             let name = match key.aliases {
                 [alias, ..] if self.pick % 2 == 1 => alias,
                 _ => key.name,
@@ -80,6 +86,12 @@ impl Sampler {
                 "mode" => json!("sequential"),
                 // The default and the choices of a parameter are text.
                 "type" if record.name == "parameter" => json!("string"),
+                // Files and loops change nothing outside themselves.
+                "effects" if self.shared || mapping.contains_key("write_file") => json!("local"),
+                "effects" if mapping.contains_key("foreach") => json!("none"),
+                "setup" if record.name == "worktree" => {
+                    Self { shared: true, ..*self }.value(&key.shape, depth + 1)
+                }
                 _ => self.value(&key.shape, depth + 1),
             };
             mapping.insert(name.to_owned(), value);
@@ -151,7 +163,7 @@ fn whatever_the_tables_allow_is_read() {
     for record in [&WORKFLOW, &MAPREDUCE] {
         for pick in 0..24 {
             for nested in [false, true] {
-                let sample = Sampler { pick, nested }.record(record, 0);
+                let sample = Sampler { pick, nested, shared: false }.record(record, 0);
                 let text = serde_json::to_string_pretty(&sample).unwrap();
                 if let Err(Rejected { sources, diagnostics }) = load_files(&[("main.yml", &text)]) {
                     panic!("{text}\n{}", show(&sources, &diagnostics));

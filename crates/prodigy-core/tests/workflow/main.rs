@@ -10,6 +10,7 @@ mod agreement;
 mod compose;
 mod damage;
 mod documented;
+mod effects;
 mod handlers;
 mod mapreduce;
 mod names;

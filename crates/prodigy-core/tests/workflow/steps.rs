@@ -315,7 +315,6 @@ steps:
   - claude: a
     model: opus
     max_turns: 3
-    effects: external
 budget: {job_usd: 5}
 ",
     );
@@ -324,7 +323,6 @@ budget: {job_usd: 5}
     [
         "model",
         "max_turns",
-        "effects",
         "budget",
     ]
     "#);

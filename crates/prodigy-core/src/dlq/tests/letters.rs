@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::*, raw};
+use super::{super::*, agreement::any_word, raw};
 use crate::event::Record;
 
 /// Returns records of an item, one a second, numbered from 1.
@@ -19,14 +19,14 @@ fn records(events: &[Value]) -> Vec<Record> {
     numbered.collect()
 }
 
-fn started(attempt: u32, agent: u32) -> Value {
+pub(super) fn started(attempt: u32, agent: u32) -> Value {
     json!({
         "event_type": "agent_started", "agent_id": format!("agent-{agent}"),
         "attempt": attempt, "correlation_id": format!("agent-{agent}-item-3"),
     })
 }
 
-fn failed(attempt: u32, message: &str) -> Value {
+pub(super) fn failed(attempt: u32, message: &str) -> Value {
     json!({
         "event_type": "agent_failed", "agent_id": "agent-1", "attempt": attempt, "step": "2",
         "name": "shell: make", "duration_ms": 900, "cost_usd": 0.5, "then": "retry",
@@ -42,7 +42,7 @@ fn completed(attempt: u32, head: &str) -> Value {
     })
 }
 
-fn died(attempts: u32, kind: &str, message: &str) -> Value {
+pub(super) fn died(attempts: u32, kind: &str, message: &str) -> Value {
     let failure = json!({"kind": kind, "message": message});
     json!({"event_type": "item_dead_lettered", "attempts": attempts, "failure": failure})
 }
@@ -69,11 +69,11 @@ fn merged() -> Value {
     json!({"event_type": "worktree_merged", "source": "s", "target": "t", "commit": "c", "commits": 1})
 }
 
-fn replayed(replay: u32) -> Value {
+pub(super) fn replayed(replay: u32) -> Value {
     json!({"event_type": "replay_started", "replay": replay, "by": "ann"})
 }
 
-fn removed(how: &str) -> Value {
+pub(super) fn removed(how: &str) -> Value {
     json!({"event_type": "dlq_item_removed", "how": how, "reason": "done by hand", "by": "ann"})
 }
 
@@ -88,7 +88,8 @@ fn skipped() -> Value {
 
 fn fold(mut letter: Letter, records: &[Record]) -> Letter {
     let log = |item: &crate::ids::ItemId, attempt| format!("/logs/{item}/attempt-{attempt}.out");
-    let origin = JobFacts { workflow_hash: "abab", log: &log };
+    let run = RunFacts { workflow_hash: "abab".to_owned(), ..RunFacts::default() };
+    let origin = JobFacts { run: &run, log: &log };
     for record in records {
         letter.apply(record, origin);
     }
@@ -100,7 +101,7 @@ fn letter(events: &[Value]) -> Letter {
     fold(new, &records(events))
 }
 
-fn entry(events: &[Value]) -> Option<DeadLetteredItem> {
+pub(super) fn entry(events: &[Value]) -> Option<DeadLetteredItem> {
     letter(events).entry(&raw("{\"n\":1.10}"))
 }
 
@@ -308,6 +309,7 @@ fn any_event() -> impl Strategy<Value = Value> {
             .prop_map(|(attempts, kind)| died(attempts, kind, "it died")),
         2 => (1_u32..4).prop_map(replayed),
         1 => Just(removed("dropped")),
+        2 => any_word(),
         // Prodigy died or was stopped, and the job went on.
         2 => Just(json!({"event_type": "job_resumed", "version": "0.1.0"})),
     ]

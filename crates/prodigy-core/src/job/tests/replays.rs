@@ -1,19 +1,32 @@
 //! Properties of dead letters that are tried again.
 
-use super::*;
-use crate::event::Reopened;
+use super::{pace::velocities, *};
+use crate::{event::Reopened, replay::Velocity, signature::Signature};
 
 /// What a run replays: the dead letters at these places that can be found, and nothing else
 /// if `only`.
-fn asked(world: &mut World, chosen: &[u32], only: bool) -> Event {
+pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Velocity) -> Event {
     let map = world.job.map.as_ref().unwrap();
     let dead = |at: &&u32| map.item(**at).is_some_and(|item| item.stage == Stage::DeadLettered);
-    let places = chosen.iter().filter(dead).copied().collect();
-    world.replays = Replays { places, only, by: "somebody".into(), ..Replays::default() };
+    let wanted: Vec<_> = chosen.iter().filter(dead).map(|at| (*at, cause(world, *at))).collect();
+    let mut replays = Replays::new(only, "somebody".into(), None, velocity);
+    replays.want(wanted.iter().map(|(at, cause)| (*at, &*cause.hash, &*cause.pattern)));
+    world.replays = replays;
     let is_over = world.job.phases_done.contains(&PhaseName::Map);
-    let reopened = (is_over && !world.replays.places.is_empty())
+    let reopened = (is_over && !wanted.is_empty())
         .then(|| Reopened { rerun_reduce: only, base_commit: Some("newer".into()) });
-    Event::JobResumed { version: "0".into(), workflow: None, reopened }
+    Event::JobResumed { version: "0".into(), workflow: None, reopened, found: None }
+}
+
+/// Returns why an item died last.
+fn cause(world: &World, at: u32) -> Signature {
+    let id = &world.job.map.as_ref().unwrap().item(at).unwrap().id;
+    let of_item = world.journal.iter().rev().filter(|record| record.item_id.as_ref() == Some(id));
+    let mut deaths = of_item.filter_map(|record| {
+        let Event::ItemDeadLettered { failure, .. } = &record.event else { return None };
+        Some(Signature::of(failure, id))
+    });
+    deaths.next().unwrap()
 }
 
 /// Checks that nothing of an item runs after its death without a claim, and nothing after its
@@ -49,21 +62,28 @@ proptest! {
         policy in policies(),
         fates in fates(),
         rounds in prop::collection::vec(
-            (prop::collection::vec(0_u32..10, 0..6), any::<bool>(), prop::option::of(1_usize..40)),
+            (
+                prop::collection::vec(0_u32..10, 0..6),
+                any::<bool>(),
+                prop::option::of(1_usize..40),
+                velocities(),
+            ),
             1..6,
         ),
+        refused in prop::collection::btree_set(0_u32..10, 0..3),
     ) {
         let mut world = World::new(items, policy, fates);
         for _ in 0..200 {
             if world.run(usize::MAX) == Some(Ending::Completed) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None };
             world.write(resumed.into());
         }
         prop_assert!(matches!(world.job.end, Some(End::Completed(_))));
-        for (chosen, only, crash) in rounds {
-            let event = asked(&mut world, &chosen, only);
+        world.refused = refused;
+        for (chosen, only, crash, velocity) in rounds {
+            let event = asked(&mut world, &chosen, only, velocity);
             world.write(event.into());
             let crash_at = crash.map_or(usize::MAX, |after| world.journal.len() + after);
             world.run(crash_at);
@@ -78,7 +98,7 @@ proptest! {
             if matches!(world.job.end, Some(End::Completed(_))) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None };
             world.write(resumed.into());
             world.run(usize::MAX);
         }
@@ -93,13 +113,13 @@ proptest! {
 }
 
 /// Runs a job of which every item fails once.
-fn dead(items: u32, policy: ErrorPolicy) -> World {
+pub(super) fn dead(items: u32, policy: ErrorPolicy) -> World {
     let mut world = World::new(items, policy, vec![Fate::Fails; items as usize]);
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
     world
 }
 
-fn plain() -> ErrorPolicy {
+pub(super) fn plain() -> ErrorPolicy {
     ErrorPolicy {
         on_item_failure: OnItemFailure::Dlq,
         handlers: BTreeMap::new(),
@@ -117,7 +137,7 @@ fn plain() -> ErrorPolicy {
 #[test]
 fn only_the_dead_letters_asked_for_are_claimed() {
     let mut world = dead(4, plain());
-    let event = asked(&mut world, &[1, 3], true);
+    let event = asked(&mut world, &[1, 3], true, Velocity::default());
     world.write(event.into());
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
     let map = world.job.map.as_ref().unwrap();
@@ -175,7 +195,7 @@ fn unfinished_items_wait_while_dead_letters_are_replayed() {
     let mut world = World::new(9, policy, vec![Fate::Fails; 3]);
     assert_eq!(world.run(usize::MAX), Some(Ending::StoppedByPolicy));
     let before = world.job.map.as_ref().unwrap().pending();
-    let event = asked(&mut world, &[0, 1, 2], true);
+    let event = asked(&mut world, &[0, 1, 2], true, Velocity::default());
     world.write(event.into());
     let ending = world.run(usize::MAX);
     assert_eq!(ending, Some(Ending::Paused(crate::event::PauseReason::ItemsOutstanding)));
@@ -184,15 +204,11 @@ fn unfinished_items_wait_while_dead_letters_are_replayed() {
 }
 
 #[test]
-fn a_resumed_job_replays_what_may_be_replayed_unasked() {
+fn a_resumed_job_replays_unasked_until_only_the_merge_is_left() {
     let mut world = dead(3, plain());
-    assert!(world.job.replayed_unasked().is_empty(), "the job is over");
+    assert!(!world.job.replays_unasked(), "the job is over");
+    world.job.phases_done.truncate(3);
+    assert!(!world.job.replays_unasked(), "only the merge is left");
     world.job.phases_done.truncate(2);
-    assert_eq!(world.job.replayed_unasked().into_iter().collect::<Vec<_>>(), [0, 1, 2]);
-    let map = world.job.map.as_mut().unwrap();
-    map.items[0].replays = 1;
-    map.items[1].died.as_mut().unwrap().kind = FailureKind::Timeout;
-    map.items[1].replays = 7;
-    map.items[2].died.as_mut().unwrap().kind = FailureKind::SchemaInvalid;
-    assert_eq!(world.job.replayed_unasked().into_iter().collect::<Vec<_>>(), [1]);
+    assert!(world.job.replays_unasked());
 }

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use super::{
+    outside::OutsideCommand,
+    scanner::Scanned,
     variables::{EVALUATED, Variables},
     word::Word,
 };
@@ -138,6 +140,8 @@ pub(super) struct Found {
     escapes: Vec<usize>,
     faults: Vec<Fault>,
     pub(super) variables: Variables,
+    /// Commands that change something outside the worktree.
+    pub(super) outside: Vec<OutsideCommand>,
 }
 
 impl Found {
@@ -263,7 +267,7 @@ impl Found {
     }
 
     /// Cuts the script into pieces.
-    pub(super) fn finish(mut self, source: &str) -> Result<(Vec<Slot>, Vec<Piece>), Vec<Fault>> {
+    pub(super) fn finish(mut self, source: &str) -> Result<Scanned, Vec<Fault>> {
         for range in std::mem::take(&mut self.variables).evaluated() {
             self.refuse(range, EVALUATED);
         }
@@ -287,7 +291,7 @@ impl Found {
             pos = range.end;
         }
         pieces.push(Piece::Literal(source.get(pos..).unwrap_or_default().to_owned()));
-        Ok((self.slots, pieces))
+        Ok(Scanned { slots: self.slots, pieces, outside: self.outside })
     }
 }
 

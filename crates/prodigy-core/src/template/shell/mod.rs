@@ -13,6 +13,7 @@ mod grammar;
 mod heredoc;
 mod interpreter;
 mod options;
+mod outside;
 mod rules;
 mod scanner;
 mod special;
@@ -22,5 +23,7 @@ mod word;
 
 pub(super) use self::{
     found::{Piece, Slot, Spelling},
-    scanner::scan,
+    scanner::{Scanned, scan},
 };
+
+pub use self::outside::OutsideCommand;

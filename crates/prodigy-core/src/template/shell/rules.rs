@@ -9,6 +9,7 @@ use super::{
     found::{Check, Found, Refusal},
     interpreter::{interpreted, interpreter},
     options::{Kind, Takes},
+    outside::{self, OutsideCommand},
     special,
     tools::{EVALUATORS, Operand, PREFIXES, Prefix, RUNNERS},
     word::Word,
@@ -54,6 +55,10 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
         unknown_program(found, arguments);
         return false;
     };
+    if let Some(name) = outside::changes(name, arguments) {
+        let end = arguments.last().map_or(first.range.end, |last| last.range.end);
+        found.outside.push(OutsideCommand { range: first.range.start..end, name });
+    }
     if let Some((_, help)) = EVALUATORS.iter().find(|(names, _)| names.contains(&name)) {
         let reason = format!("is an argument of `{name}`, which reads it as a program");
         for word in arguments {

@@ -4,6 +4,7 @@ use super::{
     found::{Found, Piece, Quoting, Refusal, Slot},
     grammar::Feed,
     heredoc::Pending,
+    outside::OutsideCommand,
     word::{Word, is_name},
 };
 use crate::{
@@ -17,13 +18,23 @@ use crate::{
 /// Deeper nesting than any script has, and shallower than the stack.
 const DEEPEST: usize = 48;
 
+/// A script that was read.
+pub(in crate::template) struct Scanned {
+    /// The values it needs.
+    pub(in crate::template) slots: Vec<Slot>,
+    /// Its parts.
+    pub(in crate::template) pieces: Vec<Piece>,
+    /// Its commands that change something outside the worktree.
+    pub(in crate::template) outside: Vec<OutsideCommand>,
+}
+
 /// Reads a script.
 pub(in crate::template) fn scan(
     source: &str,
     names: &Names,
     dialect: Dialect,
     allow_raw: bool,
-) -> Result<(Vec<Slot>, Vec<Piece>), Vec<Fault>> {
+) -> Result<Scanned, Vec<Fault>> {
     let mut scanner = Scanner {
         source,
         pos: 0,

@@ -23,8 +23,8 @@ pub use file::{
 };
 pub use handlers::{HANDLER, ON_INCOMPLETE, VALIDATE};
 pub use policy::{BACKOFF, BUDGET, CIRCUIT_BREAKER, ERROR_POLICY, QUOTA, RETRY, RETRY_CONFIG};
-pub use reference::reference_markdown;
-pub use schema::json_schema;
+pub use reference::{page_of, reference_markdown};
+pub use schema::{json_schema, schema_of};
 pub use settings::{AGENT, PARAMETER, SECRET, TEMPLATE};
 pub use shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape};
 pub use step::{AGENT_CALL, CAPTURE, FOREACH, HANDLER_STEP, STEP, WRITE_FILE};

@@ -11,17 +11,26 @@ use super::{
 
 /// Returns the reference page of workflow keys, in Markdown.
 pub fn reference_markdown() -> String {
-    let mut page = "# Workflow keys\n\n\
+    let intro = "# Workflow keys\n\n\
         A workflow file is a list of [steps](#step), a mapping with `steps` (a\n\
         [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
         [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n\n\
-        A key marked *not in this version* is checked, but a workflow that has it is not run.\n"
-        .to_owned();
+        A key marked *not in this version* is checked, but a workflow that has it is not run.\n";
+    page(intro, &[&WORKFLOW, &MAPREDUCE], UNSUPPORTED)
+}
+
+/// Returns a page about some records and all records below them, in Markdown.
+pub fn page_of(intro: &str, roots: &[&'static RecordShape]) -> String {
+    page(intro, roots, &[])
+}
+
+fn page(intro: &str, roots: &[&'static RecordShape], unsupported: &[&str]) -> String {
+    let mut page = intro.to_owned();
     let mut done = BTreeSet::new();
-    let mut waiting = VecDeque::from([&WORKFLOW, &MAPREDUCE]);
+    let mut waiting: VecDeque<_> = roots.iter().copied().collect();
     while let Some(record) = waiting.pop_front() {
         if done.insert(record.name) {
-            page.push_str(&section(record));
+            page.push_str(&section(record, unsupported));
             for key in record.keys() {
                 collect(&key.shape, &mut waiting);
             }
@@ -30,7 +39,7 @@ pub fn reference_markdown() -> String {
     page
 }
 
-fn section(record: &'static RecordShape) -> String {
+fn section(record: &'static RecordShape, unsupported: &[&str]) -> String {
     let mut section = format!("\n## {}\n\n{}\n", record.name, record.doc);
     if let Some(choice) = record.choice {
         let alternatives: Vec<String> = choice
@@ -54,7 +63,7 @@ fn section(record: &'static RecordShape) -> String {
             let names: Vec<String> = key.beside.iter().map(|name| format!("`{name}`")).collect();
             meaning = format!("{meaning} Only beside {}.", names.join(", "));
         }
-        if UNSUPPORTED.contains(&key.name) {
+        if unsupported.contains(&key.name) {
             meaning += " *Not in this version*: a workflow with it is not run.";
         }
         if let Some(instead) = key.deprecated {
@@ -149,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_section_lists_every_key() {
-        insta::assert_snapshot!(section(&MAPREDUCE), @"
+        insta::assert_snapshot!(section(&MAPREDUCE, UNSUPPORTED), @"
         ## mapreduce
 
         Steps that run for many items at once, with a setup before and a reduce after.
@@ -182,7 +191,7 @@ mod tests {
         | `imports` | text, or list of text |  | Files with settings that are added, relative to this file. |
         | `template` | [template](#template) |  | Makes this workflow from a template. |
         ");
-        insta::assert_snapshot!(section(&crate::workflow::grammar::HANDLER), @"
+        insta::assert_snapshot!(section(&crate::workflow::grammar::HANDLER, UNSUPPORTED), @"
 
         ## on_failure
 

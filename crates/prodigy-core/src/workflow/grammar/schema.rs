@@ -24,6 +24,18 @@ pub fn json_schema() -> Value {
     })
 }
 
+/// Returns the JSON Schema (draft 7) of files that are one record.
+pub fn schema_of(title: &str, root: &'static RecordShape) -> Value {
+    let mut definitions = Map::new();
+    let root = record(root, &mut definitions);
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": title,
+        "allOf": [root],
+        "definitions": definitions,
+    })
+}
+
 /// Returns a reference to a record, and defines it if that has not been done.
 fn record(record: &'static RecordShape, definitions: &mut Map<String, Value>) -> Value {
     if !definitions.contains_key(record.name) {

@@ -173,17 +173,28 @@ static MODIFIERS: &[KeyShape] = &[
     KeyShape::new(
         "effects",
         Shape::Word(&["none", "local", "external"]),
-        "Says how far the effects of the step reach; `local` is confined to the worktree.",
+        "Says how far the effects of the step reach: `none`; `local`, confined to the worktree; `external`, which is never repeated unless somebody decided so.",
     )
     .or("`local`"),
-    KeyShape::new("idempotent", Shape::Bool, "Says that running the step twice does no harm.")
-        .or("`false`"),
+    KeyShape::new(
+        "idempotent",
+        Shape::Bool,
+        "Says that making the external effect twice does no harm.",
+    )
+    .or("`false`")
+    .only_beside(&["effects"]),
     KeyShape::new(
         "check",
         Shape::Script,
-        "A read-only command that finds out whether an external effect has happened.",
-    ),
-    KeyShape::new("compensate", Shape::Script, "A command that undoes an external effect."),
+        "A read-only command that finds out whether the external effect has happened: exit 0 for yes (it prints the receipt), 1 for no, 2 for a part of it, anything else for unknown.",
+    )
+    .only_beside(&["effects"]),
+    KeyShape::new(
+        "compensate",
+        Shape::Script,
+        "A command that undoes the external effect; `check` confirms it.",
+    )
+    .only_beside(&["effects"]),
 ];
 
 /// What goes with steps that run an agent.

@@ -3,6 +3,7 @@
 use super::{
     file::{MAPREDUCE, WORKFLOW},
     shape::{RecordShape, Shape},
+    step::STEP,
 };
 use crate::nearest::nearest;
 
@@ -24,12 +25,17 @@ pub(super) fn home(
     let children = |record: &'static RecordShape| record.keys().flat_map(|key| records(key.shape));
     let around = enclosing.iter().rev().copied();
     let siblings = enclosing.iter().rev().copied().flat_map(children);
-    let roots = [&WORKFLOW, &MAPREDUCE];
+    let outermost = enclosing.first().map_or(record.name, |record| record.name);
+    let of_workflows = [&WORKFLOW, &MAPREDUCE];
+    // A list of steps is a workflow, too. Other files have nothing that belongs in one.
+    let is_workflow = of_workflows.iter().map(|root| root.name).chain([STEP.name]);
+    let roots = if { is_workflow }.any(|name| name == outermost) { &of_workflows[..] } else { &[] };
+    let roots = roots.iter().copied();
     let mut candidates = around
         .chain(children(record))
         .chain(siblings)
-        .chain(roots)
-        .chain(roots.into_iter().flat_map(children));
+        .chain(roots.clone())
+        .chain(roots.flat_map(children));
     let home = candidates
         .find(|candidate| candidate.name != record.name && candidate.key(key).is_some())?;
     Some(home.title)

@@ -7,10 +7,6 @@
 pub const UNSUPPORTED: &[&str] = &[
     "allowed_tools",
     "budget",
-    "check",
-    "compensate",
-    "effects",
-    "idempotent",
     "max_budget_usd",
     "max_turns",
     "model",

@@ -43,6 +43,9 @@ impl Lower<'_> {
         let allow_raw = fields.take("allow_raw").and_then(|node| self.boolean(node));
         let allow_raw = allow_raw.unwrap_or_default();
         let script = self.script(node, scope, dialect(&program), allow_raw)?;
+        if !fields.has("effects") {
+            self.warn_of_effects(node, &script);
+        }
         Some(StepAction::Shell { script, program })
     }
 
@@ -138,7 +141,7 @@ impl Lower<'_> {
 }
 
 /// Returns how a shell reads its scripts.
-fn dialect(program: &str) -> Dialect {
+pub(super) fn dialect(program: &str) -> Dialect {
     match program.rsplit('/').next() {
         Some("bash" | "zsh" | "ksh" | "mksh") => Dialect::Bash,
         Some(_) | None => Dialect::Posix,

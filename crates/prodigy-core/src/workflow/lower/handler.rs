@@ -179,6 +179,7 @@ impl Lower<'_> {
 
     fn posix(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
         let script = self.script(node, scope, Dialect::Posix, false)?;
+        self.warn_of_effects(node, &script);
         Some(StepAction::Shell { script, program: SHELL.to_owned() })
     }
 }

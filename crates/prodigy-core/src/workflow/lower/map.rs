@@ -122,7 +122,7 @@ impl Lower<'_> {
 
     fn worktree(&mut self, node: &Node, scope: &Scope) -> Option<WorktreeConfig> {
         let mut fields = self.fields(node)?;
-        let setup = fields.take("setup").map(|node| self.steps(node, scope));
+        let setup = fields.take("setup").map(|node| self.steps(node, &scope.shared()));
         let include = fields.take("include").and_then(|node| self.filled(node));
         let copy = fields.take("copy").map(|node| self.texts(node));
         let link = fields.take("link").map(|node| self.texts(node));

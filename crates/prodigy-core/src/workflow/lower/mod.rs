@@ -7,6 +7,7 @@ mod action;
 mod agents;
 mod collect;
 mod context;
+mod effects;
 mod error_policy;
 mod fields;
 mod handler;

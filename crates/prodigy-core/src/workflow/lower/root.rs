@@ -107,7 +107,7 @@ impl Lower<'_> {
         self.setup_names = in_setup.captures().cloned().collect();
         // A variable lives from its phase on; those of an item die with the item.
         let start = Scope::phase(in_setup.captures()).and(&["setup"]);
-        let item = start.adding(in_map.captures()).adding(in_policy.captures()).with_item();
+        let item = start.adding(in_map.captures()).adding(in_policy.captures()).with_item(&start);
         let late = start.adding(in_reduce.captures()).and(&["map"]);
         let last = late.adding(in_merge.captures()).and(&["merge"]);
         let setup = setup.and_then(|node| self.setup(node, &start));

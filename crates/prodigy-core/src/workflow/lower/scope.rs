@@ -22,6 +22,10 @@ const PHASES: &[&str] = &["map", "merge", "setup"];
 pub(super) struct Scope {
     /// The roots.
     pub(super) names: Names,
+    /// Those that are still known when an item's attempt is over, if this is about items.
+    pub(super) lasting: Option<BTreeSet<String>>,
+    /// Whether what runs here is for many items at once.
+    pub(super) is_shared: bool,
 }
 
 impl Scope {
@@ -42,14 +46,30 @@ impl Scope {
         scope
     }
 
-    /// Adds the names of an item.
-    pub(super) fn with_item(self) -> Self {
-        self.and(ITEM)
+    /// Adds the names of an item; `before` has those that the item does not make itself.
+    pub(super) fn with_item(self, before: &Self) -> Self {
+        let mut scope = self.and(ITEM);
+        let of_steps = ["claude", "error", "last", "shell", "steps", "validation"];
+        let mut lasting = before.names.roots.clone();
+        lasting.retain(|root| !of_steps.contains(&root.as_str()));
+        let known = ITEM.iter().filter(|root| **root != "agent_id");
+        lasting.extend(known.map(|root| (*root).to_owned()));
+        scope.lasting = Some(lasting);
+        scope
     }
 
-    /// Adds the names of a loop.
+    /// Adds the names of a loop, whose values are gone when it is over.
     pub(super) fn with_loop(&self) -> Self {
-        self.clone().and(LOOP)
+        let mut scope = self.clone().and(LOOP);
+        if let Some(lasting) = &mut scope.lasting {
+            lasting.retain(|root| !LOOP.contains(&root.as_str()));
+        }
+        scope
+    }
+
+    /// Says that what runs here is for many items at once.
+    pub(super) fn shared(&self) -> Self {
+        Self { is_shared: true, ..self.clone() }
     }
 
     /// Adds namespaces.

@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Span},
     expr::Place,
     template::Sink,
-    workflow::{Capture, Step, StepAction},
+    workflow::{Capture, Effects, Step, StepAction},
     yaml::{Node, Yaml},
 };
 
@@ -46,6 +46,7 @@ pub(super) fn bare(span: Span, action: StepAction) -> Step {
         retry: None,
         continue_on_error: false,
         validate: None,
+        effects: Effects::Local,
     }
 }
 
@@ -104,6 +105,7 @@ impl Lower<'_> {
         let retry = fields.take("retry").and_then(|node| self.retry(node, "attempts"));
         let validate =
             fields.take("validate").and_then(|node| self.validate(node, scope)).map(Box::new);
+        let effects = self.effects(fields, scope, action.as_ref());
         Some(Step {
             span,
             id,
@@ -124,6 +126,7 @@ impl Lower<'_> {
             retry,
             continue_on_error,
             validate,
+            effects,
         })
     }
 

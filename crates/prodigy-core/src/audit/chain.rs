@@ -1,0 +1,155 @@
+//! How one record follows another.
+
+use std::{fmt, str::FromStr};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{AuditRecord, NewRecord};
+use crate::{Timestamp, canonical};
+
+/// The field that is not part of what is hashed.
+const HASH: &str = "hash";
+/// How many digits a hash has.
+const DIGITS: usize = 64;
+
+/// The last record of a chain, or of the beginning of one: its number and its hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainHead {
+    /// The number of the record; 0 if there is none yet.
+    pub seq: u64,
+    /// Its hash; only zeros if there is none yet.
+    pub hash: String,
+}
+
+/// What is wrong with a line of the audit trail.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainFlaw {
+    /// It is no record.
+    #[error("it is not a record of the audit trail: {0}")]
+    NoRecord(String),
+    /// It says the same in another way than the one in which records are written.
+    #[error("it is not written the way in which prodigy writes records")]
+    Layout,
+    /// Its content was changed.
+    #[error("it was changed: its content does not have the hash that stands in it")]
+    Changed,
+    /// A record is missing, was added, or stands in another place.
+    #[error("it is record {found} where record {wanted} should be")]
+    Misplaced {
+        /// Its number.
+        found: u64,
+        /// The number that its place has.
+        wanted: u64,
+    },
+    /// The record before it is not the one that it was written behind.
+    #[error("the record before it is not the one that it was written behind")]
+    Unlinked,
+    /// The chain up to here was made anew.
+    #[error("it is not the record that is anchored in git: the records up to here were made anew")]
+    OtherThanAnchored,
+}
+
+/// The fields that make a chain of records.
+#[derive(Deserialize)]
+struct Link {
+    seq: u64,
+    prev_hash: String,
+    hash: String,
+}
+
+impl ChainHead {
+    /// Returns the place before the first record.
+    pub fn start() -> Self {
+        Self { seq: 0, hash: "0".repeat(DIGITS) }
+    }
+
+    /// Puts a record behind this one and moves on to it.
+    pub fn append(&mut self, said: NewRecord, ts: Timestamp) -> AuditRecord {
+        let seq = self.seq.saturating_add(1);
+        let prev_hash = std::mem::take(&mut self.hash);
+        let mut record = AuditRecord { seq, ts, said, prev_hash, hash: String::new() };
+        // Every field has a form in JSON; a record without a hash would be taken for damaged.
+        let text = record.line();
+        record.hash = hash(&text).unwrap_or_default();
+        *self = Self { seq, hash: record.hash.clone() };
+        record
+    }
+
+    /// Checks that a line, without its newline, follows this record, and moves on to it.
+    pub fn follow(&mut self, line: &[u8]) -> Result<(), ChainFlaw> {
+        let next = Link::read(line)?;
+        let wanted = self.seq.saturating_add(1);
+        if next.seq != wanted {
+            return Err(ChainFlaw::Misplaced { found: next.seq, wanted });
+        }
+        if next.prev_hash != self.hash {
+            return Err(ChainFlaw::Unlinked);
+        }
+        *self = Self { seq: next.seq, hash: next.hash };
+        Ok(())
+    }
+
+    /// Checks a line, without its newline, by itself and returns what the next one follows.
+    pub fn at(line: &[u8]) -> Result<Self, ChainFlaw> {
+        let next = Link::read(line)?;
+        Ok(Self { seq: next.seq, hash: next.hash })
+    }
+}
+
+impl Link {
+    /// Reads a line and checks that it is what was once written.
+    fn read(line: &[u8]) -> Result<Self, ChainFlaw> {
+        let no_record = |reason: &dyn fmt::Display| ChainFlaw::NoRecord(reason.to_string());
+        let text = str::from_utf8(line).map_err(|error| no_record(&error))?;
+        let fields: Self = serde_json::from_str(text).map_err(|error| no_record(&error))?;
+        // Some changes of a text do not change what it means: `\u001b` and `\u001B`.
+        let value: Value = serde_json::from_str(text).map_err(|error| no_record(&error))?;
+        let as_written = value.to_string();
+        if as_written != text {
+            return Err(ChainFlaw::Layout);
+        }
+        if hash(text).as_deref() != Some(fields.hash.as_str()) {
+            return Err(ChainFlaw::Changed);
+        }
+        Ok(fields)
+    }
+}
+
+impl AuditRecord {
+    /// Returns the record as it stands in the file, without the newline.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Returns the hash of the text of a record.
+fn hash(text: &str) -> Option<String> {
+    let canonical = canonical::object_without(HASH, text)?;
+    Some(canonical::sha256(canonical.as_bytes()))
+}
+
+/// The head of a chain as it is anchored: `17 9f86d0…`.
+impl fmt::Display for ChainHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.seq, self.hash)
+    }
+}
+
+impl FromStr for ChainHead {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{}` is not the head of an audit trail", text.escape_debug());
+        let (seq, hash) = text.split_once(' ').ok_or_else(wrong)?;
+        let seq: u64 = seq.parse().map_err(|_| wrong())?;
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let head = Self { seq, hash: hash.to_owned() };
+        let is_start = seq > 0 || head == Self::start();
+        if hash.len() == DIGITS && hash.bytes().all(is_digit) && is_start {
+            Ok(head)
+        } else {
+            Err(wrong())
+        }
+    }
+}

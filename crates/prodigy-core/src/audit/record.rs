@@ -1,0 +1,194 @@
+//! One record of the audit trail.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Timestamp, event::IdentityKind, ids::JobId};
+
+/// What was done, or was to be done, to a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditAction {
+    /// The item is tried again.
+    Replay,
+    /// What was already done outside counts as the result.
+    Adopt,
+    /// The entry is closed without a result.
+    Drop,
+    /// Closed entries are removed.
+    Clear,
+    /// The entry is kept from being replayed.
+    Quarantine,
+    /// The entry may be replayed again.
+    Release,
+    /// The data of the item is changed.
+    Edit,
+    /// The world is asked what an attempt did to it.
+    Check,
+    /// What an attempt did outside is undone.
+    Compensate,
+    /// Somebody is asked to approve.
+    RequestApproval,
+    /// Somebody approves.
+    Approve,
+    /// Somebody rejects.
+    Reject,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditOutcome {
+    /// It is about to be done: nothing has happened yet.
+    Intended,
+    /// It was done.
+    Done,
+    /// It was tried and failed.
+    Failed,
+    /// The policy forbids it.
+    Denied,
+    /// The request was not one that could be granted, for instance an expired approval.
+    Refused,
+}
+
+/// What a record says, before it has its place in the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewRecord {
+    /// Who.
+    pub actor: String,
+    /// How sure that is.
+    pub identity: IdentityKind,
+    /// What.
+    pub action: AuditAction,
+    /// The job of the entry.
+    pub job: JobId,
+    /// The item of the entry; empty if the record is about a group of entries.
+    pub entry: String,
+    /// How many entries the group has.
+    pub entries: Option<u64>,
+    /// The revision of the entry that was decided about; 0 for a group.
+    pub revision: u32,
+    /// What the policy decided, as the word for its verdict.
+    pub decision: Option<String>,
+    /// The rule that decided.
+    pub rule: Option<String>,
+    /// The policy that the rule is from.
+    pub policy_snapshot: Option<String>,
+    /// What an approver was shown, as its digest.
+    pub digest: Option<String>,
+    /// Why, in the words of the actor.
+    pub reason: Option<String>,
+    /// What became of it.
+    pub outcome: AuditOutcome,
+}
+
+/// One record of the audit trail, in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Its number, from 1, without gaps.
+    pub seq: u64,
+    /// When it was recorded.
+    pub ts: Timestamp,
+    /// What it says.
+    #[serde(flatten)]
+    pub said: NewRecord,
+    /// The hash of the record before it.
+    pub prev_hash: String,
+    /// The SHA-256 of the canonical form of everything else in it.
+    pub hash: String,
+}
+
+impl NewRecord {
+    /// Returns a record of an intention; the other fields can be set as they are known.
+    pub fn new(
+        actor: impl Into<String>,
+        identity: IdentityKind,
+        action: AuditAction,
+        job: JobId,
+    ) -> Self {
+        Self {
+            actor: actor.into(),
+            identity,
+            action,
+            job,
+            entry: String::new(),
+            entries: None,
+            revision: 0,
+            decision: None,
+            rule: None,
+            policy_snapshot: None,
+            digest: None,
+            reason: None,
+            outcome: AuditOutcome::Intended,
+        }
+    }
+
+    /// Returns the same with what became of it.
+    #[must_use]
+    pub fn with_outcome(mut self, outcome: AuditOutcome) -> Self {
+        self.outcome = outcome;
+        self
+    }
+}
+
+impl AuditAction {
+    /// Every action.
+    pub const ALL: &[Self] = &[
+        Self::Replay,
+        Self::Adopt,
+        Self::Drop,
+        Self::Clear,
+        Self::Quarantine,
+        Self::Release,
+        Self::Edit,
+        Self::Check,
+        Self::Compensate,
+        Self::RequestApproval,
+        Self::Approve,
+        Self::Reject,
+    ];
+
+    /// Returns its name, as records and people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Adopt => "adopt",
+            Self::Drop => "drop",
+            Self::Clear => "clear",
+            Self::Quarantine => "quarantine",
+            Self::Release => "release",
+            Self::Edit => "edit",
+            Self::Check => "check",
+            Self::Compensate => "compensate",
+            Self::RequestApproval => "request_approval",
+            Self::Approve => "approve",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+impl AuditOutcome {
+    /// Returns its name, as records and people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Intended => "intended",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl fmt::Display for AuditAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for AuditOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

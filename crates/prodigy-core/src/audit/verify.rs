@@ -1,0 +1,117 @@
+//! Checking a whole audit trail.
+
+use super::{ChainFlaw, ChainHead};
+
+/// What a check of an audit trail found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// Every record is there and is what was recorded.
+    Whole {
+        /// The last record.
+        head: ChainHead,
+        /// How many records stand behind the anchor. An append that was cut off leaves them;
+        /// what they announce was not done.
+        unanchored: u64,
+        /// How many bytes of half a record stand at the end. An append that was cut off leaves
+        /// them; the next one cuts them off.
+        torn: u64,
+    },
+    /// A line is not what was recorded.
+    Broken {
+        /// The line, from 1, which is the number of the record that should stand there.
+        line: u64,
+        /// What is wrong with it.
+        why: ChainFlaw,
+    },
+    /// Records at the end are gone.
+    Truncated {
+        /// How many there are.
+        have: u64,
+        /// How many there were.
+        anchored: u64,
+    },
+    /// There are records and no anchor, which is made before the first of them.
+    Unanchored {
+        /// How many records there are.
+        records: u64,
+    },
+}
+
+/// A check of an audit trail that is under way.
+#[derive(Debug)]
+pub struct Verifier {
+    anchor: Option<ChainHead>,
+    head: ChainHead,
+    /// How many lines were good.
+    lines: u64,
+    broken: Option<(u64, ChainFlaw)>,
+    torn: u64,
+}
+
+impl Verifier {
+    /// Begins a check against the anchored head.
+    pub fn new(anchor: Option<ChainHead>) -> Self {
+        Self { anchor, head: ChainHead::start(), lines: 0, broken: None, torn: 0 }
+    }
+
+    /// Takes the next line, without its newline; returns whether it is worth going on.
+    pub fn take(&mut self, line: &[u8]) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
+        let followed = self.head.follow(line).and_then(|()| match &self.anchor {
+            Some(anchor) if anchor.seq == self.head.seq && *anchor != self.head => {
+                Err(ChainFlaw::OtherThanAnchored)
+            }
+            Some(_) | None => Ok(()),
+        });
+        match followed {
+            Ok(()) => self.lines = self.lines.saturating_add(1),
+            Err(why) => self.break_off(why),
+        }
+        self.broken.is_none()
+    }
+
+    /// Says that the next line is nothing that could be a record.
+    pub fn break_off(&mut self, why: ChainFlaw) {
+        self.broken.get_or_insert((self.lines.saturating_add(1), why));
+    }
+
+    /// Says that something stands at the end that has no newline.
+    pub fn take_torn(&mut self, bytes: u64) {
+        self.torn = bytes;
+    }
+
+    /// Ends the check.
+    pub fn finish(self) -> Verified {
+        if let Some((line, why)) = self.broken {
+            return Verified::Broken { line, why };
+        }
+        let have = self.head.seq;
+        match self.anchor {
+            Some(anchor) if have < anchor.seq => Verified::Truncated { have, anchored: anchor.seq },
+            None if have > 0 || self.torn > 0 => Verified::Unanchored { records: have },
+            anchor => Verified::Whole {
+                unanchored: have - anchor.map_or(0, |anchor| anchor.seq),
+                head: self.head,
+                torn: self.torn,
+            },
+        }
+    }
+}
+
+/// Checks the text of an audit trail against the anchored head.
+pub fn verify(text: &[u8], anchor: Option<ChainHead>) -> Verified {
+    let mut verifier = Verifier::new(anchor);
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\n") {
+            Some(line) => {
+                if !verifier.take(line) {
+                    break;
+                }
+            }
+            None => verifier.take_torn(u64::try_from(line.len()).unwrap_or(u64::MAX)),
+        }
+    }
+    verifier.finish()
+}

@@ -1,0 +1,76 @@
+//! How a letter is changed by people.
+
+use super::{Closed, Edit, EntryStatus, Mark, letter::Letter};
+use crate::{
+    event::{ApprovalRequested, EntryChange, Event, Record, Withdrawal},
+    replay::approval::{Approval, Grant, Rejection},
+};
+
+impl Letter {
+    /// Returns the agreement to what has a digest, if that is what was asked for.
+    pub(super) fn approval_of(&mut self, digest: &str) -> Option<&mut Approval> {
+        self.approval.as_mut().filter(|approval| approval.digest == digest)
+    }
+
+    /// Takes in that somebody was asked to agree, or what they said.
+    pub(super) fn agree(&mut self, record: &Record) {
+        let at = record.timestamp;
+        if let Event::ApprovalRequested(request) = &record.event {
+            let ApprovalRequested { digest, by, policy_snapshot, workflow_hash, .. } =
+                (**request).clone();
+            self.approval = Some(Approval {
+                digest,
+                policy_snapshot,
+                workflow_hash,
+                forced: request.forced,
+                group: request.group.clone(),
+                needed: request.needed,
+                requested_by: by,
+                requested_at: at,
+                expires_at: request.expires_at,
+                grants: Vec::new(),
+                rejection: None,
+                consumed: false,
+            });
+        } else if let Event::ApprovalGranted { digest, by, identity, .. } = &record.event {
+            if let Some(approval) = self.approval_of(digest) {
+                approval.grants.push(Grant { by: by.clone(), identity: *identity, at });
+            }
+        } else if let Event::ApprovalDenied { digest, by, reason, .. } = &record.event
+            && let Some(approval) = self.approval_of(digest)
+        {
+            let (by, reason) = (by.clone(), reason.clone());
+            approval.rejection.get_or_insert(Rejection { by, reason, at });
+        }
+    }
+
+    /// Takes in that somebody changed the entry.
+    pub(super) fn update(&mut self, change: &EntryChange, mark: Mark) {
+        if let EntryChange::Edited { input_hash } = change {
+            let Mark { at, by, reason } = mark.clone();
+            self.lineage.push(Edit { at, by, reason, input_hash: input_hash.clone() });
+        }
+        self.change(|death| match change {
+            EntryChange::Quarantined { owner } => {
+                (death.quarantine, death.released) = (Some(mark), None);
+                death.owner.clone_from(owner);
+            }
+            EntryChange::Released => (death.quarantine, death.released) = (None, Some(mark)),
+            EntryChange::Edited { .. } => {}
+        });
+    }
+
+    /// Takes in that the entry was closed without a replay.
+    pub(super) fn remove(&mut self, how: Withdrawal, closed: Closed) {
+        self.change(|death| {
+            death.is_cleared = how == Withdrawal::Cleared;
+            if death.status == EntryStatus::Open {
+                death.status = match how {
+                    Withdrawal::Dropped | Withdrawal::Cleared => EntryStatus::Dropped,
+                    Withdrawal::Adopted => EntryStatus::Resolved,
+                };
+                death.closed = Some(closed);
+            }
+        });
+    }
+}

@@ -1,0 +1,330 @@
+//! What is known of the changes that steps make outside their worktree.
+//!
+//! Whether such a change was made cannot be seen from here once the process is gone. So it is
+//! recorded before a step may begin with it and again when it is done: what has a beginning
+//! and no end may or may not have happened, and nobody assumes either.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{dlq::CommitState, event::Event, ids::JobId};
+
+/// Returns the name of a step's effect towards the outside: the same for every attempt.
+///
+/// `item` is the item's id, or the name that stands for the job's own steps.
+pub fn idempotency_key(job: &JobId, item: &str, step: &str) -> String {
+    format!("{job}:{item}:{step}")
+}
+
+/// A change that a step makes outside its worktree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Effect {
+    /// Its name towards the outside: the same for every attempt.
+    pub key: String,
+    /// The path of the step that makes it.
+    pub step: String,
+    /// What progress calls that step.
+    pub name: String,
+    /// The SHA-256 of what the step was about to do.
+    pub intent_hash: String,
+    /// The attempt that began it last.
+    pub attempt: u32,
+    /// What is known of it.
+    pub state: EffectState,
+    /// What the step, or its check, said about it once it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
+    /// Whether the step has a command that can look.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub can_check: bool,
+    /// Whether the step has a command that undoes it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub can_compensate: bool,
+    /// Whether making it twice does no harm.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub idempotent: bool,
+    /// Whether the phase of its step was begun anew since: it may have to be made once more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_earlier: bool,
+}
+
+/// What is known of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectState {
+    /// It was about to be made; whether it was is not known.
+    Prepared,
+    /// It was made.
+    Committed,
+    /// Somebody looked, and it was not made.
+    Absent,
+    /// Somebody looked, and a part of it was made.
+    Partial,
+    /// Somebody looked and could not tell.
+    Indeterminate,
+    /// It was made and has been undone.
+    Compensated,
+}
+
+impl EffectState {
+    /// Returns the word for it, as records and people write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Prepared => "prepared",
+            Self::Committed => "committed",
+            Self::Absent => "absent",
+            Self::Partial => "partial",
+            Self::Indeterminate => "indeterminate",
+            Self::Compensated => "compensated",
+        }
+    }
+
+    /// Returns whether it may have been made, as far as anybody knows.
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Prepared | Self::Partial | Self::Indeterminate => true,
+            Self::Committed | Self::Absent | Self::Compensated => false,
+        }
+    }
+}
+
+/// What somebody found who looked whether an effect was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// It was made.
+    Committed,
+    /// It was not made.
+    Absent,
+    /// A part of it was made.
+    Partial,
+    /// It cannot be told.
+    Indeterminate,
+}
+
+impl Finding {
+    /// Returns what the exit code of a check means.
+    pub fn of_exit_code(code: Option<i32>) -> Self {
+        match code {
+            Some(0) => Self::Committed,
+            Some(1) => Self::Absent,
+            Some(2) => Self::Partial,
+            Some(_) | None => Self::Indeterminate,
+        }
+    }
+}
+
+impl From<Finding> for EffectState {
+    fn from(finding: Finding) -> Self {
+        match finding {
+            Finding::Committed => Self::Committed,
+            Finding::Absent => Self::Absent,
+            Finding::Partial => Self::Partial,
+            Finding::Indeterminate => Self::Indeterminate,
+        }
+    }
+}
+
+/// The effects of one item, or of the steps of the job itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Ledger {
+    effects: Vec<Effect>,
+}
+
+impl Ledger {
+    /// Goes on from effects that were stored.
+    pub fn of(effects: Vec<Effect>) -> Self {
+        Self { effects }
+    }
+
+    /// Returns whether no effect was ever begun.
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    /// Returns all effects, in the order in which they were first begun.
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    /// Returns what is known of an effect, if it was ever begun.
+    pub fn get(&self, key: &str) -> Option<&Effect> {
+        self.effects.iter().find(|effect| effect.key == key)
+    }
+
+    /// Returns whether something outside may have been changed without anybody knowing.
+    ///
+    /// What may be made twice without harm does not count: it can simply be made.
+    pub fn is_open(&self) -> bool {
+        self.open().next().is_some()
+    }
+
+    /// Returns the effects of which nobody knows whether they were made.
+    pub fn open(&self) -> impl Iterator<Item = &Effect> {
+        self.effects.iter().filter(|effect| effect.state.is_open() && !effect.idempotent)
+    }
+
+    /// Takes in an event about an effect; returns whether it was one.
+    pub fn apply(&mut self, event: &Event) -> bool {
+        if let Event::EffectPrepared(effect) = event {
+            self.effects.retain(|known| known.key != effect.key);
+            self.effects.push((**effect).clone());
+            return true;
+        }
+        let (key, state, receipt) = if let Event::EffectCommitted { key, receipt } = event {
+            (key, EffectState::Committed, receipt)
+        } else if let Event::EffectReconciled { key, finding, receipt, .. } = event {
+            (key, EffectState::from(*finding), receipt)
+        } else if let Event::EffectCompensated { key, .. } = event {
+            (key, EffectState::Compensated, &None)
+        } else {
+            return false;
+        };
+        if let Some(effect) = self.effects.iter_mut().find(|effect| effect.key == *key) {
+            effect.state = state;
+            effect.is_earlier = false;
+            effect.receipt.clone_from(receipt);
+        }
+        true
+    }
+
+    /// Takes in that the steps below a path are run anew, because somebody asked for it.
+    pub(crate) fn begin_again(&mut self, phase: &str) {
+        for effect in &mut self.effects {
+            let rest = effect.step.strip_prefix(phase);
+            effect.is_earlier |= rest.is_some_and(|rest| rest.starts_with('.'));
+        }
+    }
+
+    /// Returns whether a step, or one inside it, may have changed something outside.
+    pub fn is_open_at(&self, step: &str) -> bool {
+        self.open().any(|effect| {
+            let rest = effect.step.strip_prefix(step);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
+    /// Returns what the attempts of an item may have changed.
+    ///
+    /// `external` names the steps that make effects: only if all of them are known to be made
+    /// is nothing left to do.
+    pub fn commit_state(&self, began: bool, external: &[String]) -> CommitState {
+        let is_made = |effect: &&Effect| effect.state == EffectState::Committed;
+        let is_done = |step: &String| self.effects.iter().filter(is_made).any(|e| e.step == *step);
+        if self.is_open() {
+            CommitState::Unknown
+        } else if !self.effects.iter().any(|effect| is_made(&effect)) {
+            if began { CommitState::Local } else { CommitState::None }
+        } else if external.iter().all(is_done) {
+            CommitState::Committed
+        } else {
+            CommitState::Mixed
+        }
+    }
+}
+
+/// Returns whether a flag need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(step: &str, idempotent: bool) -> Event {
+        Event::EffectPrepared(Box::new(Effect {
+            key: format!("job:item:{step}"),
+            step: step.to_owned(),
+            name: "open-pr".to_owned(),
+            intent_hash: "ab".to_owned(),
+            attempt: 1,
+            state: EffectState::Prepared,
+            receipt: None,
+            can_check: true,
+            can_compensate: false,
+            idempotent,
+            is_earlier: false,
+        }))
+    }
+
+    fn committed(step: &str) -> Event {
+        Event::EffectCommitted { key: format!("job:item:{step}"), receipt: Some("17".to_owned()) }
+    }
+
+    fn found(step: &str, finding: Finding) -> Event {
+        let (key, by) = (format!("job:item:{step}"), "ann".to_owned());
+        Event::EffectReconciled { key, finding, receipt: None, by }
+    }
+
+    fn ledger(events: &[Event]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for event in events {
+            assert!(ledger.apply(event));
+        }
+        ledger
+    }
+
+    #[test]
+    fn what_was_begun_and_not_ended_is_unknown_until_somebody_looks() {
+        let external = ["2".to_owned(), "4".to_owned()];
+        let state = |events: &[Event]| ledger(events).commit_state(true, &external);
+        let table = [
+            (vec![], CommitState::Local),
+            (vec![prepared("2", false)], CommitState::Unknown),
+            (vec![prepared("2", true)], CommitState::Local),
+            (vec![prepared("2", false), found("2", Finding::Absent)], CommitState::Local),
+            (vec![prepared("2", false), found("2", Finding::Partial)], CommitState::Unknown),
+            (vec![prepared("2", false), found("2", Finding::Indeterminate)], CommitState::Unknown),
+            (vec![prepared("2", false), committed("2")], CommitState::Mixed),
+            (vec![prepared("2", false), found("2", Finding::Committed)], CommitState::Mixed),
+            (
+                vec![prepared("2", false), committed("2"), prepared("4", false)],
+                CommitState::Unknown,
+            ),
+            (
+                vec![prepared("2", false), committed("2"), prepared("4", false), committed("4")],
+                CommitState::Committed,
+            ),
+            // What is begun once more is unknown once more.
+            (
+                vec![prepared("2", false), found("2", Finding::Absent), prepared("2", false)],
+                CommitState::Unknown,
+            ),
+        ];
+        for (events, expected) in table {
+            assert_eq!(state(&events), expected, "{events:?}");
+        }
+        assert_eq!(Ledger::default().commit_state(false, &external), CommitState::None);
+    }
+
+    #[test]
+    fn an_effect_is_known_by_its_key_and_keeps_its_receipt() {
+        let ledger = ledger(&[prepared("2", false), committed("2")]);
+        let effect = ledger.get("job:item:2").unwrap();
+        assert_eq!((effect.state, effect.receipt.as_deref()), (EffectState::Committed, Some("17")));
+        assert!(ledger.get("job:item:3").is_none());
+        assert!(!ledger.is_open());
+        let undone =
+            Event::EffectCompensated { key: "job:item:2".to_owned(), by: "ann".to_owned() };
+        let mut ledger = ledger;
+        ledger.apply(&undone);
+        assert_eq!(ledger.effects()[0].state, EffectState::Compensated);
+        assert!(!ledger.apply(&Event::ItemQueued {}));
+    }
+
+    #[test]
+    fn the_exit_code_of_a_check_says_what_was_found() {
+        let findings = [Some(0), Some(1), Some(2), Some(3), None].map(Finding::of_exit_code);
+        let expected = [
+            Finding::Committed,
+            Finding::Absent,
+            Finding::Partial,
+            Finding::Indeterminate,
+            Finding::Indeterminate,
+        ];
+        assert_eq!(findings, expected);
+    }
+}

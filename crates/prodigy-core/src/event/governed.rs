@@ -1,0 +1,120 @@
+//! What events of governed replay carry.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// What steps find where they run: if it changes, what failed may succeed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Found {
+    /// The SHA-256 of the programs: prodigy's version and the agents.
+    pub tool_hash: String,
+    /// The SHA-256 of the variables that the workflow sets.
+    pub env_hash: String,
+    /// The paths of the steps of an item that change something outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external: Vec<String>,
+    /// The policy of the repository; left out if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub policy_snapshot: String,
+}
+
+/// What was changed about an entry of the dead letter queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EntryChange {
+    /// It is not replayed until something that it depends on has changed.
+    Quarantined {
+        /// Who looks after it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+    },
+    /// It may be replayed although nothing has changed.
+    Released,
+    /// The item has other data from here on.
+    Edited {
+        /// The SHA-256 of the data, which is the name of its file as well.
+        input_hash: String,
+    },
+}
+
+/// What allowed a replay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Allowed {
+    /// The rule of the policy.
+    pub rule: String,
+    /// The policy.
+    pub policy_snapshot: String,
+    /// What was agreed to, if somebody had to agree; it is used up with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// How long the item waits for the next replay if this one fails.
+    #[serde(default, skip_serializing_if = "is_no_wait")]
+    pub wait_ms: u64,
+}
+
+/// What has to be agreed to before a dead letter is replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalRequested {
+    /// What is agreed to: it changes with everything that matters.
+    pub digest: String,
+    /// Who asked.
+    pub by: String,
+    /// The rule that wants it.
+    pub rule: String,
+    /// The policy.
+    pub policy_snapshot: String,
+    /// The SHA-256 of the workflow that would run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workflow_hash: String,
+    /// Whether somebody takes it on themselves to lift what speaks against the replay.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub forced: bool,
+    /// Who may agree; left out if anybody may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// How many have to.
+    pub needed: u32,
+    /// When it is too late.
+    pub expires_at: Timestamp,
+}
+
+/// How it is known who somebody is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IdentityKind {
+    /// The git configuration or the operating system says so; nobody has proved it.
+    #[default]
+    Asserted,
+    /// A signature that was checked says so.
+    Signed,
+}
+
+impl IdentityKind {
+    /// Returns its name, as records and people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asserted => "asserted",
+            Self::Signed => "signed",
+        }
+    }
+}
+
+impl std::fmt::Display for IdentityKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Returns whether a wait need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_wait(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Returns whether a flag need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}

@@ -1,0 +1,48 @@
+//! What becomes of a job that is taken up again.
+
+use super::Job;
+use crate::event::{ChangedWorkflow, PhaseName, Reopened};
+
+impl Job {
+    /// Takes in that the job was taken up again.
+    pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
+        self.end = None;
+        self.failing_inside = 0;
+        if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
+            started.workflow_hash.clone_from(&workflow.hash);
+            started.steps = workflow.steps;
+            started.setup_steps = workflow.setup_steps;
+            started.reduce_steps = workflow.reduce_steps;
+        }
+        if let Some(map) = &mut self.map {
+            map.release(true);
+            map.forgive();
+        }
+    }
+
+    /// Takes in that dead letters are tried again: the items come first once more.
+    pub(super) fn reopen(&mut self, reopened: &Reopened) {
+        let is_over = self.phases_done.contains(&PhaseName::Map);
+        let again = |phase: &PhaseName| match phase {
+            PhaseName::Map | PhaseName::Merge => is_over,
+            PhaseName::Reduce => reopened.rerun_reduce,
+            PhaseName::Setup | PhaseName::Steps => false,
+        };
+        self.phases_done.retain(|phase| !again(phase));
+        for (phase, steps) in [(PhaseName::Reduce, "reduce"), (PhaseName::Merge, "merge")] {
+            if again(&phase) {
+                self.ledger.begin_again(steps);
+            }
+        }
+        if is_over {
+            (self.phase, self.running, self.merged) = (None, None, None);
+        }
+        self.tidy = false;
+        if let Some(commit) = &reopened.base_commit {
+            (self.tree, self.snapshot) = (None, None);
+            if let Some(started) = &mut self.started {
+                started.base_commit.clone_from(commit);
+            }
+        }
+    }
+}

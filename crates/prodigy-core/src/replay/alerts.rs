@@ -1,0 +1,211 @@
+//! When somebody has to be told how dead letters are doing.
+//!
+//! The number of dead letters alone is no reason: a queue that was looked at may be long. It is
+//! growth, denials, and what nobody knows or has looked at that somebody must hear of.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Alerts, Vitals};
+use crate::duration;
+
+/// Growth counts only if it is so many times what it was before.
+const OVER_BASELINE: f64 = 3.0;
+/// A share of denied replays says nothing about fewer decisions.
+const LEAST_DECISIONS: u64 = 5;
+/// A share of entries without a reason says nothing about fewer entries.
+const LEAST_ENTRIES: u64 = 20;
+
+/// What an alert is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlertKind {
+    /// Many items die, and more than usual.
+    Growth,
+    /// Many replays are denied.
+    Denials,
+    /// It is unknown for long what an item changed outside.
+    UnknownCommits,
+    /// Many items die of nobody knows what.
+    Unclassified,
+    /// An entry was not looked at for long.
+    Oldest,
+    /// The audit trail cannot be relied on.
+    Audit,
+}
+
+/// Something that somebody must hear of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alert {
+    /// What it is about.
+    #[serde(rename = "alert")]
+    pub kind: AlertKind,
+    /// What was found: a rate, a share, or an age in seconds; none for the audit trail.
+    pub value: Option<f64>,
+    /// What it must not exceed.
+    pub limit: Option<f64>,
+    /// The same for people.
+    pub text: String,
+}
+
+impl AlertKind {
+    /// Every kind.
+    pub const ALL: &[Self] = &[
+        Self::Growth,
+        Self::Denials,
+        Self::UnknownCommits,
+        Self::Unclassified,
+        Self::Oldest,
+        Self::Audit,
+    ];
+
+    /// Returns its name, as people and programs write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Growth => "growth",
+            Self::Denials => "denials",
+            Self::UnknownCommits => "unknown_commits",
+            Self::Unclassified => "unclassified",
+            Self::Oldest => "oldest",
+            Self::Audit => "audit",
+        }
+    }
+
+    /// Returns whether it is worse than work that waits: nobody knows what happened.
+    pub fn is_grave(self) -> bool {
+        match self {
+            Self::UnknownCommits | Self::Audit => true,
+            Self::Growth | Self::Denials | Self::Unclassified | Self::Oldest => false,
+        }
+    }
+}
+
+impl Alerts {
+    /// Returns what is worth an alert where no policy says so.
+    pub fn usual() -> Self {
+        Self {
+            growth_per_min: Some(5.0),
+            denial_ratio: Some(0.2),
+            unknown_commit_age: Some(Duration::from_secs(30 * 60)),
+            unclassified_ratio: Some(0.05),
+            oldest: Some(Duration::from_secs(24 * 60 * 60)),
+            hook: None,
+        }
+    }
+}
+
+/// Returns what somebody must hear of, the worst first.
+pub fn alerts(vitals: &Vitals, rules: &Alerts) -> Vec<Alert> {
+    let found = [
+        audit(vitals),
+        unknown_commits(vitals, rules),
+        growth(vitals, rules),
+        denials(vitals, rules),
+        unclassified(vitals, rules),
+        oldest(vitals, rules),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+fn audit(vitals: &Vitals) -> Option<Alert> {
+    let fault = vitals.audit_fault.as_ref()?;
+    let text = format!("the audit trail cannot be relied on: {fault}");
+    Some(Alert { kind: AlertKind::Audit, value: None, limit: None, text })
+}
+
+fn growth(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+    let (value, limit) = (vitals.growth_per_minute(), rules.growth_per_min?);
+    let usual = vitals.baseline_per_minute();
+    (value > limit && value > usual * OVER_BASELINE).then(|| {
+        let text = format!(
+            "{value:.1} items died per minute in the last 10 minutes, more than {limit} and more \
+             than {OVER_BASELINE} times the {usual:.2} of the day before"
+        );
+        Alert { kind: AlertKind::Growth, value: Some(value), limit: Some(limit), text }
+    })
+}
+
+fn denials(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+    let (value, limit) = (vitals.denial_ratio(), rules.denial_ratio?);
+    (value > limit && vitals.decided >= LEAST_DECISIONS).then(|| {
+        let text = format!(
+            "{} of {} replays were denied in the last hour: {}, more than {}",
+            vitals.denied,
+            vitals.decided,
+            percent(value),
+            percent(limit)
+        );
+        Alert { kind: AlertKind::Denials, value: Some(value), limit: Some(limit), text }
+    })
+}
+
+fn unknown_commits(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+    let (limit, oldest) = (rules.unknown_commit_age?, vitals.oldest_unknown()?);
+    let age = vitals.age(oldest.at);
+    (age > limit).then(|| {
+        let text = format!(
+            "what `{}` of job `{}` changed outside has been unknown for {}, longer than {}; {} in all",
+            oldest.item,
+            oldest.job,
+            roughly(age),
+            roughly(limit),
+            vitals.unknown()
+        );
+        of_ages(AlertKind::UnknownCommits, age, limit, text)
+    })
+}
+
+fn unclassified(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+    let (value, limit) = (vitals.unclassified_ratio(), rules.unclassified_ratio?);
+    (value > limit && vitals.unsettled() >= LEAST_ENTRIES).then(|| {
+        let text = format!(
+            "{} of {} entries have no known reason: {}, more than {}",
+            vitals.unclassified,
+            vitals.unsettled(),
+            percent(value),
+            percent(limit)
+        );
+        Alert { kind: AlertKind::Unclassified, value: Some(value), limit: Some(limit), text }
+    })
+}
+
+fn oldest(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+    let (limit, oldest) = (rules.oldest?, vitals.oldest()?);
+    let age = vitals.age(oldest.at);
+    (age > limit).then(|| {
+        let text = format!(
+            "`{}` of job `{}` has been open for {}, longer than {}",
+            oldest.item,
+            oldest.job,
+            roughly(age),
+            roughly(limit)
+        );
+        of_ages(AlertKind::Oldest, age, limit, text)
+    })
+}
+
+fn of_ages(kind: AlertKind, value: Duration, limit: Duration, text: String) -> Alert {
+    // Parts of seconds are of no interest to anybody.
+    #[expect(clippy::cast_precision_loss, reason = "nothing is 2^53 seconds old")]
+    let value = value.as_secs() as f64;
+    Alert { kind, value: Some(value), limit: Some(limit.as_secs_f64()), text }
+}
+
+/// Shows an age, in whole minutes if it is longer than one.
+pub fn roughly(age: Duration) -> String {
+    let shown = duration::show(Duration::from_secs(age.as_secs()));
+    match shown.split_once("m ") {
+        Some((minutes, _)) => format!("{minutes}m"),
+        None => shown,
+    }
+}
+
+/// Shows a share.
+pub fn percent(ratio: f64) -> String {
+    let shown = format!("{:.1}", ratio * 100.0);
+    format!("{}%", shown.strip_suffix(".0").unwrap_or(&shown))
+}

@@ -1,0 +1,272 @@
+//! Approvals: what somebody was shown, and whether their word still counts.
+//!
+//! An approver passes back the digest of what they were shown. If anything of it has changed
+//! since, they have approved something else.
+
+mod refusal;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::{refusal::Refusal, shown::Shown};
+use super::{ApprovalState, Group, IdentityKind, Party};
+use crate::Timestamp;
+
+/// How a digest begins.
+const DIGEST: &str = "sha256:";
+
+/// The fewest digits of a digest that name it.
+pub const FEWEST_DIGITS: usize = 12;
+
+/// A request for approval and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// The digest of what is shown.
+    pub digest: String,
+    /// The policy in force when it was requested.
+    pub policy_snapshot: String,
+    /// The SHA-256 of the workflow that would run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workflow_hash: String,
+    /// Whether somebody takes it on themselves to lift what speaks against the replay.
+    #[serde(default)]
+    pub forced: bool,
+    /// The group that may approve; anybody may if there is none.
+    pub group: Option<String>,
+    /// How many different people have to approve.
+    pub needed: u32,
+    /// Who asked.
+    pub requested_by: String,
+    /// When they asked.
+    pub requested_at: Timestamp,
+    /// When it ends.
+    pub expires_at: Timestamp,
+    /// Who approved.
+    pub grants: Vec<Grant>,
+    /// Who rejected.
+    pub rejection: Option<Rejection>,
+    /// Whether a replay has used it up.
+    pub consumed: bool,
+}
+
+/// The word of one approver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Grant {
+    /// Who.
+    pub by: String,
+    /// How sure that is.
+    pub identity: IdentityKind,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The word of somebody who is against it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rejection {
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Who may approve.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupRules<'a> {
+    /// The members of the group; anybody may approve if there is no group.
+    pub members: Option<&'a [String]>,
+    /// Those who may not, because it is their own doing: who submitted, who replays.
+    pub distinct_from: &'a [String],
+    /// Whether an approver has to sign.
+    pub signed: bool,
+}
+
+/// What somebody says to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Word<'a> {
+    /// Yes or no.
+    pub vote: Vote,
+    /// The digest of what they were shown, or its first digits.
+    pub expect: &'a str,
+    /// Who says it.
+    pub approver: Approver<'a>,
+}
+
+/// Somebody who is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Approver<'a> {
+    /// Who.
+    pub name: &'a str,
+    /// How sure that is.
+    pub identity: IdentityKind,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vote {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject,
+}
+
+impl Vote {
+    /// Returns the text that is signed to say this to what has the digest.
+    pub fn text(self, digest: &str) -> String {
+        let word = match self {
+            Self::Approve => "approve",
+            Self::Reject => "reject",
+        };
+        format!("prodigy {word} {digest}\n")
+    }
+}
+
+impl Approval {
+    /// Returns how many different people approved before the end who have no part in it.
+    fn granted(&self, involved: &[String]) -> u32 {
+        let counts = |one: &&Grant| {
+            let has_part = involved.iter().any(|name| is_same_person(name, &one.by));
+            one.at < self.expires_at && !has_part
+        };
+        let in_time: Vec<_> = self.grants.iter().filter(counts).collect();
+        let first = |(at, one): &(usize, &&Grant)| {
+            !in_time.iter().take(*at).any(|other| is_same_person(&other.by, &one.by))
+        };
+        u32::try_from(in_time.iter().enumerate().filter(first).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many different people have to approve: never nobody.
+    fn needed(&self) -> u32 {
+        self.needed.max(1)
+    }
+}
+
+impl<'a> GroupRules<'a> {
+    /// Takes the rules from a group of the policy. `involved` are those whose own agreement does
+    /// not count.
+    pub fn of(group: &'a Group, involved: &'a [String]) -> Self {
+        Self {
+            members: Some(group.members.as_slice()).filter(|members| !members.is_empty()),
+            distinct_from: involved,
+            signed: group.identity == IdentityKind::Signed,
+        }
+    }
+}
+
+/// Returns those whose own agreement does not count, because it is their own doing.
+///
+/// Of a job that does not say who started it, nobody is known to have.
+pub fn involved(group: &Group, submitter: Option<&str>, replayers: &[&str]) -> Vec<String> {
+    let names = group.distinct_from.iter().flat_map(|party| match party {
+        Party::Submitter => submitter.as_slice(),
+        Party::Replayer => replayers,
+    });
+    names.map(|name| (*name).to_owned()).collect()
+}
+
+/// Returns whether somebody may say something to a request, or why not.
+///
+/// `shown_now` is what would be shown to them now.
+pub fn may_say(
+    approval: Option<&Approval>,
+    word: &Word<'_>,
+    shown_now: &Shown,
+    rules: &GroupRules<'_>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let Some(approval) = approval else { return Err(Refusal::NothingRequested) };
+    if approval.consumed {
+        return Err(Refusal::Consumed);
+    }
+    if let Some(rejection) = &approval.rejection {
+        return Err(Refusal::Rejected { by: rejection.by.clone() });
+    }
+    if now >= approval.expires_at {
+        return Err(Refusal::Expired { at: approval.expires_at });
+    }
+    if shown_now.policy_snapshot != approval.policy_snapshot {
+        return Err(Refusal::PolicyMismatch);
+    }
+    if shown_now.digest() != approval.digest {
+        return Err(Refusal::DigestMismatch { is_changed: true });
+    }
+    if !is_meant(word.expect, &approval.digest) {
+        return Err(Refusal::DigestMismatch { is_changed: false });
+    }
+    may_vote(approval, word, rules)
+}
+
+/// Returns whether the rules let somebody say that.
+fn may_vote(approval: &Approval, word: &Word<'_>, rules: &GroupRules<'_>) -> Result<(), Refusal> {
+    let Approver { name, identity } = word.approver;
+    let is_one_of = |names: &[String]| names.iter().any(|other| is_same_person(other, name));
+    // Whoever has a part in it may still be against it.
+    if word.vote == Vote::Approve && is_one_of(rules.distinct_from) {
+        return Err(Refusal::SelfApproval { approver: name.to_owned() });
+    }
+    if rules.members.is_some_and(|members| !is_one_of(members)) {
+        let group = approval.group.clone().unwrap_or_default();
+        return Err(Refusal::NotInGroup { approver: name.to_owned(), group });
+    }
+    if rules.signed && identity != IdentityKind::Signed {
+        return Err(Refusal::NotSigned);
+    }
+    let has_approved = approval.grants.iter().any(|one| is_same_person(&one.by, name));
+    if word.vote == Vote::Approve && has_approved {
+        return Err(Refusal::AlreadyApproved { approver: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// Returns how an approval stands for what has this digest now; `None` if it was used up, which
+/// is as if nobody had been asked. `involved` are those whose own agreement does not count.
+pub fn state(
+    approval: &Approval,
+    digest_now: &str,
+    involved: &[String],
+    now: Timestamp,
+) -> Option<ApprovalState> {
+    if approval.consumed {
+        return None;
+    }
+    // What was rejected is not what is there now: somebody can be asked anew.
+    if digest_now != approval.digest {
+        return Some(ApprovalState::Void);
+    }
+    if approval.rejection.is_some() {
+        return Some(ApprovalState::Rejected);
+    }
+    if now >= approval.expires_at {
+        return Some(ApprovalState::Expired);
+    }
+    let (granted, needed) = (approval.granted(involved), approval.needed());
+    Some(if granted >= needed {
+        ApprovalState::Granted
+    } else if approval.granted(&[]) >= needed {
+        ApprovalState::SelfApproval
+    } else {
+        ApprovalState::Pending { granted, needed }
+    })
+}
+
+/// Returns whether a text names a digest: as a whole, or by its first digits.
+pub fn is_meant(text: &str, digest: &str) -> bool {
+    is_name_of_digest(text) && digest.starts_with(&text.to_ascii_lowercase())
+}
+
+/// Returns whether a text can name a digest: `sha256:` and enough hexadecimal digits.
+pub fn is_name_of_digest(text: &str) -> bool {
+    let digits = text.strip_prefix(DIGEST).unwrap_or_default();
+    digits.len() >= FEWEST_DIGITS && digits.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// Returns whether two names are those of one person, however they are written.
+///
+/// One person must not count twice, and must not pass for somebody else.
+fn is_same_person(a: &str, b: &str) -> bool {
+    a.trim().to_lowercase() == b.trim().to_lowercase()
+}

@@ -1,0 +1,98 @@
+//! Why an approval was refused.
+
+use crate::Timestamp;
+
+/// Why an approval was refused, and what can be done about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nobody asked for an approval.
+    #[error("no approval was requested for this entry; `prodigy dlq retry` requests one")]
+    NothingRequested,
+    /// A replay has used it up.
+    #[error(
+        "the approval was used up by a replay; if the entry is open again, request a new one \
+         with `prodigy dlq retry`"
+    )]
+    Consumed,
+    /// Somebody is against it.
+    #[error(
+        "{by} has rejected this; change what they object to, or close the entry with \
+         `prodigy dlq drop`"
+    )]
+    Rejected {
+        /// Who.
+        by: String,
+    },
+    /// Its time is over.
+    #[error("the request has expired at {at}; request a new approval with `prodigy dlq retry`")]
+    Expired {
+        /// When.
+        at: Timestamp,
+    },
+    /// The policy was changed since it was requested.
+    #[error(
+        "the policy was changed since the approval was requested; request a new one with \
+         `prodigy dlq retry`"
+    )]
+    PolicyMismatch,
+    /// What is to be approved is not what was shown.
+    #[error("{}", if *is_changed {
+        "what was shown has changed since the approval was requested; request a new one with \
+         `prodigy dlq retry`"
+    } else {
+        "the digest is not that of the request; look at it again with `prodigy dlq approvals` \
+         and pass the digest that is shown there"
+    })]
+    DigestMismatch {
+        /// Whether the entry has changed; otherwise another digest was given.
+        is_changed: bool,
+    },
+    /// Somebody wants to approve what they do themselves.
+    #[error("{approver} takes part in this and cannot approve it; ask somebody else")]
+    SelfApproval {
+        /// Who.
+        approver: String,
+    },
+    /// Somebody is not one of those who may.
+    #[error("{approver} is not a member of the group `{group}`; ask somebody who is")]
+    NotInGroup {
+        /// Who.
+        approver: String,
+        /// The group.
+        group: String,
+    },
+    /// Somebody has said so before.
+    #[error("{approver} has approved this already, and counts once; ask somebody else")]
+    AlreadyApproved {
+        /// Who.
+        approver: String,
+    },
+    /// The group takes only words that are signed.
+    #[error("the group takes only signed words; pass `--sign`")]
+    NotSigned,
+    /// The signature is not good.
+    #[error("the signature is not good: {why}")]
+    BadSignature {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Refusal {
+    /// Returns its name, for scripts and for the audit trail.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NothingRequested => "nothing_requested",
+            Self::Consumed => "consumed",
+            Self::Rejected { .. } => "rejected",
+            Self::Expired { .. } => "expired",
+            Self::PolicyMismatch => "policy_mismatch",
+            Self::DigestMismatch { .. } => "digest_mismatch",
+            Self::SelfApproval { .. } => "self_approval",
+            Self::NotInGroup { .. } => "not_in_group",
+            Self::AlreadyApproved { .. } => "already_approved",
+            Self::NotSigned => "not_signed",
+            Self::BadSignature { .. } => "bad_signature",
+        }
+    }
+}

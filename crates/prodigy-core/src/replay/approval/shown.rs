@@ -1,0 +1,93 @@
+//! What an approver is shown.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::DIGEST;
+use crate::{
+    Timestamp, canonical,
+    dlq::DeadLetteredItem,
+    effect::Effect,
+    ids::{ItemId, JobId},
+    replay::{Goal, Ruling},
+};
+
+/// What an approver is shown, and what a replay that they approve relies on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The job of the entry.
+    pub job: JobId,
+    /// The item of the entry.
+    pub item: ItemId,
+    /// The revision of the entry.
+    pub revision: u32,
+    /// The hash of the entry's content, without what people said to a replay of it.
+    pub record_hash: String,
+    /// The hash of the item's data.
+    pub input_hash: String,
+    /// The hash of the workflow that would run.
+    pub workflow_hash: String,
+    /// What the attempts did, or may have done, outside: the key of each effect and its state.
+    pub effects: Vec<(String, String)>,
+    /// What the steps and the checks of the world said about that.
+    pub evidence: Option<String>,
+    /// What would be done.
+    pub action: String,
+    /// The rule that asks for an approval.
+    pub rule: String,
+    /// The policy that the rule is from.
+    pub policy_snapshot: String,
+    /// When the approval ends.
+    pub expires_at: Timestamp,
+}
+
+impl Shown {
+    /// Returns what somebody is shown who is to agree to what a ruling wants done with an
+    /// entry, by a workflow, until a moment.
+    pub fn of(
+        entry: &DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        workflow_hash: &str,
+        expires_at: Timestamp,
+    ) -> Self {
+        let state = |effect: &Effect| (effect.key.clone(), effect.state.word().to_owned());
+        let receipts = entry
+            .effects
+            .iter()
+            .filter_map(|effect| Some(format!("{}: {}", effect.key, effect.receipt.as_ref()?)));
+        let evidence = receipts.collect::<Vec<_>>().join("\n");
+        Self {
+            job: entry.job_id.clone(),
+            item: entry.item_id.clone(),
+            revision: entry.revision,
+            record_hash: entry.content_hash(),
+            input_hash: entry.input_hash.clone(),
+            workflow_hash: workflow_hash.to_owned(),
+            effects: entry.effects.iter().map(state).collect(),
+            evidence: Some(evidence).filter(|evidence| !evidence.is_empty()),
+            action: action(ruling).to_owned(),
+            rule: ruling.rule.name.clone(),
+            policy_snapshot: ruling.snapshot.to_owned(),
+            expires_at,
+        }
+    }
+
+    /// Returns what an approver passes back: `sha256:` and the SHA-256 of everything that is
+    /// shown.
+    pub fn digest(&self) -> String {
+        // The first field keeps this apart from all else that is hashed.
+        let shown = json!({ "prodigy_approval": 1, "shown": self });
+        format!("{DIGEST}{}", canonical::sha256(canonical::form(&shown).as_bytes()))
+    }
+}
+
+/// Returns the word for what would be done.
+fn action(ruling: &Ruling<'_>) -> &'static str {
+    match ruling.goal {
+        Some(Goal::Adopt) => "adopt",
+        // Whoever agrees to a replay has not agreed to lift a limit for it.
+        Some(Goal::Replay) if ruling.is_lifting() => "forced_replay",
+        Some(Goal::Replay) => "replay",
+        None => "nothing",
+    }
+}

@@ -1,0 +1,210 @@
+//! A ruling in plain sentences.
+
+use super::{ApprovalState, EffectEvidence, ReplayAction, Ruling, outside::Outside};
+use crate::Timestamp;
+
+/// One thing that led to a verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Because {
+    /// The entry is not as it was written.
+    Damaged,
+    /// The entry is closed.
+    Closed { is_resolved: bool },
+    /// It is being replayed.
+    Replaying,
+    /// The rule that matches.
+    Rule,
+    /// What is known of the effects.
+    Effects { outside: Outside, evidence: EffectEvidence },
+    /// What the rule says for that case.
+    Clause(Clause, ReplayAction),
+    /// It is kept back, or no longer.
+    Quarantine(Held),
+    /// What no policy can allow.
+    Floor { can_check: bool },
+    /// What is done is adopted, whatever the rule says.
+    NotAgain,
+    /// Somebody takes it on themselves.
+    Forced { is_committed: bool },
+    /// A limit is reached.
+    Limit { bound: Bound, is_forced: bool },
+    /// Something works on the job.
+    Running,
+    /// Who agreed.
+    Approval { state: Option<ApprovalState>, needed: u32 },
+    /// It is too early.
+    Wait { until: Timestamp, is_forced: bool },
+}
+
+/// Which part of a rule decides once it was looked for effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clause {
+    OnAbsent,
+    OnCommitted,
+    OnPartial,
+    CannotCheck,
+    CannotTell,
+}
+
+/// Why an entry is kept back, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    ByPerson,
+    Unchanged,
+    Released,
+    Changed(String),
+}
+
+/// A limit, and what was counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bound {
+    Rule { replays: u32, most: u32 },
+    Item { replays: u32, most: u32 },
+    Signature { replays: u32, most: u32 },
+    Cost { cost: f64, most: f64 },
+}
+
+impl Ruling<'_> {
+    /// Returns why it was decided so, in plain sentences without full stops.
+    pub fn explain(&self) -> Vec<String> {
+        self.because.iter().map(|because| self.sentence(because)).collect()
+    }
+
+    fn sentence(&self, because: &Because) -> String {
+        let rule = &self.rule.name;
+        match because {
+            Because::Damaged => "the entry is not as it was written".to_owned(),
+            Because::Closed { is_resolved: true } => {
+                "the entry is closed: a replay succeeded or its work was adopted".to_owned()
+            }
+            Because::Closed { is_resolved: false } => {
+                "the entry is closed: the item was left out".to_owned()
+            }
+            Because::Replaying => "it is being replayed".to_owned(),
+            Because::Rule => format!("rule `{rule}` says {}", self.rule.action.word()),
+            Because::Effects { outside, evidence } => effects(*outside, *evidence).to_owned(),
+            Because::Clause(clause, action) => clause.sentence(*action),
+            Because::Quarantine(held) => held.sentence(),
+            Because::Floor { can_check: true } => {
+                "what may have happened is looked for before anything runs again, whatever the rules say".to_owned()
+            }
+            Because::Floor { can_check: false } => {
+                "what may have happened is never done again without a person's decision, whatever the rules say".to_owned()
+            }
+            Because::NotAgain => "what is done is not done again, whatever the rules say".to_owned(),
+            Because::Forced { is_committed: false } => {
+                "somebody takes the decision on themselves".to_owned()
+            }
+            Because::Forced { is_committed: true } => {
+                "somebody takes the decision on themselves; what is changed outside is not changed again".to_owned()
+            }
+            Because::Limit { bound, is_forced } => {
+                let lifted = if *is_forced { ", which somebody lifts" } else { "" };
+                format!("{}{lifted}", self.bound(*bound))
+            }
+            Because::Running => "another run works on the job".to_owned(),
+            Because::Approval { state, needed } => self.approval(*state, *needed),
+            Because::Wait { until, is_forced } => {
+                let lifted = if *is_forced { ", which somebody lifts" } else { "" };
+                let wait = self.rule.backoff.word();
+                format!("rule `{rule}` waits after replays that failed ({wait}): not before {until}{lifted}")
+            }
+        }
+    }
+
+    fn bound(&self, bound: Bound) -> String {
+        match bound {
+            Bound::Rule { replays, most } => {
+                format!(
+                    "it was replayed {}, and rule `{}` allows {most}",
+                    times(replays),
+                    self.rule.name
+                )
+            }
+            Bound::Item { replays, most } => {
+                format!("it was replayed {}, and `replays_per_item` is {most}", times(replays))
+            }
+            Bound::Signature { replays, most } => format!(
+                "entries of its signature were replayed {}, and `replays_per_signature` is {most}",
+                times(replays)
+            ),
+            Bound::Cost { cost, most } => {
+                format!("the replays of the job cost ${cost:.2}, and `cost_usd` is ${most:.2}")
+            }
+        }
+    }
+
+    fn approval(&self, state: Option<ApprovalState>, needed: u32) -> String {
+        let group = match &self.rule.approver_group {
+            Some(name) => format!(" of group `{name}`"),
+            None => String::new(),
+        };
+        let people = if needed == 1 { "1 person" } else { &format!("{needed} people") };
+        match state {
+            None => format!("{people}{group} must agree, and nobody has yet"),
+            Some(ApprovalState::SelfApproval) => {
+                "somebody who has a part in it agreed, and that does not count".to_owned()
+            }
+            Some(ApprovalState::Pending { granted, needed }) => {
+                format!("{granted} of {needed} people{group} have agreed")
+            }
+            Some(ApprovalState::Granted) => format!("{people}{group} must agree, and that is done"),
+            Some(ApprovalState::Expired) => {
+                format!("{people}{group} must agree, and the agreement has expired")
+            }
+            Some(ApprovalState::Rejected) => "somebody was asked to agree and refused".to_owned(),
+            Some(ApprovalState::Void) => {
+                "somebody agreed, but what they agreed to has changed since".to_owned()
+            }
+        }
+    }
+}
+
+impl Clause {
+    fn sentence(self, action: ReplayAction) -> String {
+        let word = action.word();
+        match self {
+            Self::OnAbsent => format!("for that the rule says {word} (`on_absent`)"),
+            Self::OnCommitted => format!("for that the rule says {word} (`on_committed`)"),
+            Self::OnPartial => format!("for that the rule says {word} (`on_partial`)"),
+            Self::CannotCheck => "the step has no `check` that could tell".to_owned(),
+            Self::CannotTell => "so a person has to find out".to_owned(),
+        }
+    }
+}
+
+impl Held {
+    fn sentence(&self) -> String {
+        match self {
+            Self::ByPerson => "somebody put it into quarantine".to_owned(),
+            Self::Unchanged => "nothing was changed since it failed".to_owned(),
+            Self::Released => "it was released from quarantine".to_owned(),
+            Self::Changed(what) if what.is_empty() => {
+                "something was changed since it failed".to_owned()
+            }
+            Self::Changed(what) => format!("changed since it failed: {what}"),
+        }
+    }
+}
+
+fn effects(outside: Outside, evidence: EffectEvidence) -> &'static str {
+    match outside {
+        Outside::Clear if evidence == EffectEvidence::Absent => {
+            "what may have happened outside was looked for and is not there"
+        }
+        Outside::Clear => "nothing was changed outside",
+        Outside::Mixed => {
+            "some of what it was to change outside is changed: only the rest would run"
+        }
+        Outside::Committed => "all that it was to change outside is changed",
+        Outside::Partial => "something outside was changed in part",
+        Outside::Unknown => "something outside may have been changed, and nobody has looked",
+        Outside::Unknowable => {
+            "something outside may have been changed, and looking gave no answer"
+        }
+    }
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}

@@ -1,0 +1,42 @@
+//! Whether a dead letter may be replayed: the policy, and the ruling over one entry.
+//!
+//! A replay is a policy decision, not a queue operation. [`decide()`] is the only way to one:
+//! it is a function of the entry's facts, the policy, what was counted and the time.
+
+pub mod alerts;
+pub mod approval;
+mod builtin;
+mod case_grammar;
+mod cases;
+mod decide;
+mod explain;
+mod grammar;
+mod matching;
+mod outside;
+mod policy;
+mod rate;
+mod reach;
+mod read;
+mod read_match;
+mod reference;
+mod ruling;
+mod snapshot;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod vitals;
+mod wait;
+mod words;
+
+pub use crate::event::IdentityKind;
+pub use cases::{Expected, PolicyCase};
+pub use decide::decide;
+pub use matching::Match;
+pub use policy::{Alerts, Group, Limits, Party, Policy, ReplayAction, Rule, Velocity};
+pub use rate::Rate;
+pub use read::LoadedPolicy;
+pub use reference::{policy_markdown, policy_schema};
+pub use ruling::{Goal, Need, Ruling, Verdict};
+pub use subject::{ApprovalState, Asked, Counters, EffectEvidence, Situation, Subject};
+pub use vitals::{JobVitals, Oldest, Sighting, Vitals};
+pub use wait::Wait;

@@ -1,0 +1,47 @@
+//! What is known of the effects of an item, all told.
+
+use super::{EffectEvidence, Subject};
+use crate::dlq::CommitState;
+
+/// What is known of the effects of an item: what the attempts may have changed, with what was
+/// found out since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outside {
+    /// Nothing was changed outside.
+    Clear,
+    /// Some effects are there, and what is missing is known to be missing.
+    Mixed,
+    /// Everything is there.
+    Committed,
+    /// An effect is there in part.
+    Partial,
+    /// Something may be there, and nobody has looked.
+    Unknown,
+    /// Something may be there, and looking gave no answer.
+    Unknowable,
+}
+
+impl Outside {
+    /// Puts together what is known. Where two facts disagree, the worse one counts.
+    pub(super) fn of(subject: &Subject<'_>) -> Self {
+        match (subject.effect, subject.commit_state) {
+            (EffectEvidence::Indeterminate, _) => Self::Unknowable,
+            (EffectEvidence::Partial, _) => Self::Partial,
+            (EffectEvidence::Prepared, _) | (EffectEvidence::None, CommitState::Unknown) => {
+                Self::Unknown
+            }
+            (_, CommitState::Mixed) => Self::Mixed,
+            (_, CommitState::Committed) | (EffectEvidence::Committed, _) => Self::Committed,
+            (EffectEvidence::Absent, _)
+            | (EffectEvidence::None, CommitState::None | CommitState::Local) => Self::Clear,
+        }
+    }
+
+    /// Returns whether it is unknown what a replay would do twice.
+    pub(super) fn is_uncertain(self) -> bool {
+        match self {
+            Self::Partial | Self::Unknown | Self::Unknowable => true,
+            Self::Clear | Self::Mixed | Self::Committed => false,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a policy says about dead letters.
+
+use std::{collections::BTreeMap, num::NonZeroU32, sync::LazyLock, time::Duration};
+
+use serde::Serialize;
+
+use super::{IdentityKind, Match, Rate, Subject, Wait, snapshot};
+
+/// The rules that decide over dead letters, with every default spelled out.
+///
+/// A policy is not changed once it is made: its snapshot names exactly what it says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Policy {
+    /// The rules. The first that matches decides.
+    pub rules: Vec<Rule>,
+    /// How often and for how much may be replayed.
+    pub limits: Limits,
+    /// How fast entries are replayed.
+    pub velocity: Velocity,
+    /// Who may agree to a replay, by the name of the group.
+    #[serde(rename = "approver_groups")]
+    pub groups: BTreeMap<String, Group>,
+    /// What is worth an alert.
+    pub alerts: Alerts,
+    /// The name of all of the above.
+    #[serde(skip)]
+    snapshot: String,
+}
+
+/// What becomes of the entries that match.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rule {
+    /// What it is called: its `id`, or its place in the file.
+    pub name: String,
+    /// Which entries it is for.
+    #[serde(rename = "match")]
+    pub matches: Match,
+    /// What becomes of them.
+    pub action: ReplayAction,
+    /// How often one entry may be replayed.
+    pub max_replays: Option<u32>,
+    /// How long to wait after a replay that failed.
+    pub backoff: Wait,
+    /// Whether these two hold only for replays that nobody asked for: so it is with the rules
+    /// that are built in, and their names tell them.
+    #[serde(skip)]
+    pub is_lenient: bool,
+    /// Who looks after the entries.
+    pub owner: Option<String>,
+    /// Who may agree to a replay.
+    pub approver_group: Option<String>,
+    /// With `check_then_replay`: what happens if nothing was changed outside.
+    pub on_absent: ReplayAction,
+    /// With `check_then_replay`: what happens if everything was changed outside.
+    pub on_committed: ReplayAction,
+    /// With `check_then_replay`: what happens if some of it was changed outside.
+    pub on_partial: ReplayAction,
+}
+
+/// What a rule wants done with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayAction {
+    /// It is replayed.
+    AutoReplay,
+    /// It is found out what was changed outside, and then decided.
+    CheckThenReplay,
+    /// It is replayed once somebody has agreed.
+    RequireApproval,
+    /// A person looks at it and decides.
+    ManualReview,
+    /// It is kept back until something was changed.
+    Quarantine,
+    /// It is never replayed.
+    Never,
+    /// What was changed outside counts as the work done; nothing runs again.
+    Adopt,
+}
+
+/// How often and for how much may be replayed. `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Limits {
+    /// How often one entry may be replayed.
+    pub replays_per_item: Option<u32>,
+    /// How often the entries of one signature may be replayed, all together.
+    pub replays_per_signature: Option<u32>,
+    /// What the replays of a job may cost, all together.
+    pub cost_usd: Option<f64>,
+}
+
+/// How fast entries are replayed. What is not said is not bounded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Velocity {
+    /// How many replays may start in a stretch of time.
+    pub rate: Option<Rate>,
+    /// How many replays may be under way at once.
+    pub concurrency: Option<NonZeroU32>,
+    /// The sizes of the first waves of a signature; empty is all at once.
+    pub canary: Vec<NonZeroU32>,
+    /// The share of failed replays that ends the replays of a signature.
+    pub abort_failure_ratio: Option<f64>,
+}
+
+/// Who may agree to a replay, and what an agreement takes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// Who belongs to it; empty is everybody.
+    pub members: Vec<String>,
+    /// How many have to agree.
+    pub min_approvals: NonZeroU32,
+    /// How long an agreement holds.
+    #[serde(serialize_with = "snapshot::seconds")]
+    pub ttl: Duration,
+    /// Whose own agreement does not count.
+    pub distinct_from: Vec<Party>,
+    /// How a person shows who they are.
+    pub identity: IdentityKind,
+    /// The file with the keys of people, for signatures.
+    pub allowed_signers: Option<String>,
+}
+
+/// Somebody with a part in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Party {
+    /// Whoever started the job.
+    Submitter,
+    /// Whoever asks for the replay.
+    Replayer,
+}
+
+/// What is worth an alert. `None` is never.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Alerts {
+    /// How many entries come in per minute.
+    pub growth_per_min: Option<f64>,
+    /// Which share of the replays that were asked for is denied.
+    pub denial_ratio: Option<f64>,
+    /// How long it is unknown what an entry changed outside.
+    #[serde(serialize_with = "snapshot::optional_seconds")]
+    pub unknown_commit_age: Option<Duration>,
+    /// Which share of the entries has no known reason.
+    pub unclassified_ratio: Option<f64>,
+    /// How old the oldest entry is.
+    #[serde(serialize_with = "snapshot::optional_seconds")]
+    pub oldest: Option<Duration>,
+    /// The command that is run with an alert.
+    pub hook: Option<String>,
+}
+
+impl Policy {
+    /// Makes a policy of its parts.
+    pub fn new(
+        rules: Vec<Rule>,
+        limits: Limits,
+        velocity: Velocity,
+        groups: BTreeMap<String, Group>,
+        alerts: Alerts,
+    ) -> Self {
+        let snapshot = String::new();
+        let mut policy = Self { rules, limits, velocity, groups, alerts, snapshot };
+        policy.snapshot = snapshot::of(&policy);
+        policy
+    }
+
+    /// Returns the name of the policy: `sha256:` and the SHA-256 of its canonical form, the
+    /// defaults included. The same rules have the same name, however they are written.
+    pub fn snapshot(&self) -> &str {
+        &self.snapshot
+    }
+
+    /// Returns the rule that decides over an entry: the first that matches.
+    pub fn rule(&self, subject: &Subject<'_>) -> &Rule {
+        // Every policy that was read ends with rules for all reason codes.
+        static NONE: LazyLock<Rule> =
+            LazyLock::new(|| Rule::new("no rule", Match::default(), ReplayAction::ManualReview));
+        self.rules.iter().find(|rule| rule.matches.is_match(subject)).unwrap_or(&NONE)
+    }
+
+    /// Returns who may agree to a replay by this rule.
+    ///
+    /// If the rule names no group, or one that nobody has described, anybody may.
+    pub fn group(&self, rule: &Rule) -> &Group {
+        static ANYBODY: LazyLock<Group> = LazyLock::new(Group::default);
+        let named = rule.approver_group.as_ref().and_then(|name| self.groups.get(name));
+        named.unwrap_or(&ANYBODY)
+    }
+}
+
+impl Rule {
+    /// Makes a rule that says nothing but what becomes of the entries.
+    pub fn new(name: impl Into<String>, matches: Match, action: ReplayAction) -> Self {
+        Self {
+            name: name.into(),
+            matches,
+            action,
+            max_replays: None,
+            backoff: Wait::None,
+            is_lenient: false,
+            owner: None,
+            approver_group: None,
+            on_absent: ReplayAction::AutoReplay,
+            on_committed: ReplayAction::Adopt,
+            on_partial: ReplayAction::ManualReview,
+        }
+    }
+}
+
+impl ReplayAction {
+    /// Returns the word for it in a policy.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::AutoReplay => "auto_replay",
+            Self::CheckThenReplay => "check_then_replay",
+            Self::RequireApproval => "require_approval",
+            Self::ManualReview => "manual_review",
+            Self::Quarantine => "quarantine",
+            Self::Never => "never",
+            Self::Adopt => "adopt",
+        }
+    }
+
+    /// Returns what it means, for the reference.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Self::AutoReplay => "It is replayed.",
+            Self::CheckThenReplay => {
+                "It is found out what was changed outside, and then `on_absent`, `on_committed` or \
+                 `on_partial` says more. What cannot be found out is left to a person."
+            }
+            Self::RequireApproval => "It is replayed once somebody has agreed.",
+            Self::ManualReview => "A person looks at it and decides.",
+            Self::Quarantine => {
+                "It is kept back until the item, the workflow, a tool or the environment was \
+                 changed, or somebody releases it."
+            }
+            Self::Never => "It is never replayed.",
+            Self::Adopt => {
+                "What was changed outside counts as the work done; nothing runs again. Only in \
+                 `on_committed`."
+            }
+        }
+    }
+}
+
+impl Default for Group {
+    /// Anybody, once, for half an hour.
+    fn default() -> Self {
+        Self {
+            members: Vec::new(),
+            min_approvals: NonZeroU32::MIN,
+            ttl: Duration::from_secs(30 * 60),
+            distinct_from: Vec::new(),
+            identity: IdentityKind::Asserted,
+            allowed_signers: None,
+        }
+    }
+}

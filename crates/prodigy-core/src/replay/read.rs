@@ -1,0 +1,297 @@
+//! Reading a policy file.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use super::{
+    Alerts, Group, IdentityKind, Limits, Match, Policy, ReplayAction, Rule, Velocity, Wait,
+    builtin,
+    grammar::POLICY,
+    reach, read_match,
+    words::{ACTIONS, IDENTITIES, PARTIES},
+};
+use crate::{
+    diagnostic::{Diagnostic, Severity, Sources, Span},
+    duration,
+    nearest::did_you_mean,
+    workflow::{Rejected, grammar::check_record},
+    yaml::{self, Node},
+};
+
+/// How many rules a policy may have. Every decision asks one after the other.
+const MOST_RULES: usize = 1_000;
+
+/// A policy that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedPolicy {
+    /// The policy.
+    pub policy: Policy,
+    /// The file it was read from.
+    pub sources: Sources,
+    /// What should change some day, in the order of the file.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Policy {
+    /// Reads a policy file; `path` is what messages call it.
+    ///
+    /// The rules of the file come first. Behind them stands its `defaults`, or the built-in rule
+    /// for each reason code.
+    pub fn read(path: &str, text: &str) -> Result<LoadedPolicy, Rejected> {
+        let mut sources = Sources::default();
+        let file = sources.add(path, text);
+        let mut reader = Reader { diagnostics: Vec::new() };
+        let policy = match yaml::parse(text, file) {
+            Ok(root) => Some(reader.policy(&root)),
+            Err(diagnostics) => {
+                reader.diagnostics = diagnostics;
+                None
+            }
+        };
+        let mut diagnostics = reader.diagnostics;
+        diagnostics.sort_by_key(|found| (found.span, std::cmp::Reverse(found.severity)));
+        diagnostics.dedup();
+        match policy {
+            Some(policy) if !is_wrong(&diagnostics) => {
+                Ok(LoadedPolicy { policy, sources, warnings: diagnostics })
+            }
+            Some(_) | None => Err(Rejected { sources, diagnostics }),
+        }
+    }
+}
+
+/// Collects what is wrong while a file is read.
+///
+/// The structure is checked first, with the tables. What is not as they say was reported then
+/// and is passed over here.
+pub(super) struct Reader {
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+impl Reader {
+    pub(super) fn error(&mut self, span: Span, message: impl Into<String>, help: Option<String>) {
+        self.diagnostics.push(Diagnostic { help, ..Diagnostic::error(span, message) });
+    }
+
+    fn policy(&mut self, root: &Node) -> Policy {
+        check_record(root, &POLICY, &mut self.diagnostics);
+        let groups = self.groups(root);
+        let nodes = root.get("dlq_rules").and_then(Node::as_sequence).unwrap_or_default();
+        let mut rules: Vec<Rule> = Vec::new();
+        if let Some(node) = nodes.get(MOST_RULES) {
+            let message = format!("a policy has at most {MOST_RULES} rules");
+            let help = "`reason_code`, with lists and `*`, and `class` say more in one rule";
+            self.error(node.span, message, Some(help.to_owned()));
+        }
+        for node in nodes.iter().take(MOST_RULES) {
+            let number = rules.len() + 1;
+            let rule = self.rule(node, number, &rules);
+            rules.push(rule);
+        }
+        if let Some(node) = root.get("defaults") {
+            rules.push(Self::outcome(node, "defaults".to_owned(), Match::default()));
+        } else {
+            rules.extend(builtin::rules());
+        }
+        let (limits, velocity) = (limits(root), self.velocity(root));
+        let alerts = self.alerts(root);
+        self.groups_of_rules(root, &groups);
+        // What follows from a mistake is no news.
+        if !is_wrong(&self.diagnostics) {
+            self.lint(root, &rules);
+        }
+        Policy::new(rules, limits, velocity, groups, alerts)
+    }
+
+    /// Points out what is allowed and of no use.
+    fn lint(&mut self, root: &Node, rules: &[Rule]) {
+        for (at, node) in list(root.get("dlq_rules")).enumerate() {
+            if let Some(warning) = reach::never_reached(rules, at) {
+                let span = node.get("match").map_or(node.span, |node| node.span);
+                self.diagnostics.push(Diagnostic { span, ..warning });
+            }
+        }
+        let named: Vec<_> = named_groups(root).map(|(_, name)| name).collect();
+        for (key, _) in root.get("approver_groups").and_then(Node::as_mapping).unwrap_or_default() {
+            if !named.contains(&key.text) {
+                let message = format!("no rule asks group `{}`", key.text);
+                let help = format!("name it with `approver_group: {}`, or take it out", key.text);
+                self.diagnostics.push(Diagnostic::warning(key.span, message).help(help));
+            }
+        }
+    }
+
+    fn rule(&mut self, node: &Node, number: usize, before: &[Rule]) -> Rule {
+        let name = self.name(node, number, before);
+        let matches = match node.get("match") {
+            Some(node) => read_match::read(self, node),
+            None => Match::default(),
+        };
+        Self::outcome(node, name, matches)
+    }
+
+    /// Returns what a rule is called.
+    fn name(&mut self, node: &Node, number: usize, before: &[Rule]) -> String {
+        let id = node.get("id").and_then(|id| Some((id.span, id.scalar_text()?)));
+        let Some((span, id)) = id else { return format!("rule {number}") };
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if id.is_empty() || !id.chars().all(is_allowed) {
+            let help = "use letters, digits, `-`, `_` and `.`";
+            self.error(span, "this cannot be the id of a rule", Some(help.to_owned()));
+        } else if id == "defaults" {
+            let help = "the rule for all other dead letters has this name";
+            self.error(span, "a rule cannot have the id `defaults`", Some(help.to_owned()));
+        } else if before.iter().any(|rule| rule.name == id) {
+            let help = "each rule has a name of its own".to_owned();
+            self.error(span, format!("two rules have the id `{id}`"), Some(help));
+        }
+        id
+    }
+
+    /// Reads what becomes of dead letters.
+    fn outcome(node: &Node, name: String, matches: Match) -> Rule {
+        let action = |key| word(node.get(key), ACTIONS);
+        let plain =
+            Rule::new(name, matches, action("action").unwrap_or(ReplayAction::ManualReview));
+        Rule {
+            max_replays: whole(node.get("max_replays")),
+            backoff: word(node.get("backoff"), Wait::WORDS).unwrap_or_default(),
+            owner: text(node.get("owner")),
+            approver_group: text(node.get("approver_group")),
+            on_absent: action("on_absent").unwrap_or(plain.on_absent),
+            on_committed: action("on_committed").unwrap_or(plain.on_committed),
+            on_partial: action("on_partial").unwrap_or(plain.on_partial),
+            ..plain
+        }
+    }
+
+    fn groups(&mut self, root: &Node) -> BTreeMap<String, Group> {
+        let entries = root.get("approver_groups").and_then(Node::as_mapping).unwrap_or_default();
+        entries.iter().map(|(key, node)| (key.text.clone(), self.group(node))).collect()
+    }
+
+    fn group(&mut self, node: &Node) -> Group {
+        let plain = Group::default();
+        let ttl = self.duration(node.get("ttl"));
+        if let (Some(node), Some(Duration::ZERO)) = (node.get("ttl"), ttl) {
+            let help = "an agreement has to hold until the replay begins".to_owned();
+            self.error(node.span, "`ttl` must be longer than nothing", Some(help));
+        }
+        let mut distinct_from: Vec<_> =
+            list(node.get("distinct_from")).filter_map(|node| word(Some(node), PARTIES)).collect();
+        distinct_from.sort_unstable();
+        distinct_from.dedup();
+        Group {
+            members: list(node.get("members")).filter_map(Node::scalar_text).collect(),
+            min_approvals: count(node.get("min_approvals")).unwrap_or(plain.min_approvals),
+            ttl: ttl.unwrap_or(plain.ttl),
+            distinct_from,
+            identity: word(node.get("identity"), IDENTITIES).unwrap_or(IdentityKind::Asserted),
+            allowed_signers: text(node.get("allowed_signers")),
+        }
+    }
+
+    /// Reports groups that rules name and nobody describes.
+    fn groups_of_rules(&mut self, root: &Node, groups: &BTreeMap<String, Group>) {
+        let is_described = root.get("approver_groups").is_some();
+        for (span, name) in named_groups(root).filter(|(_, name)| !groups.contains_key(name)) {
+            if is_described {
+                let help = did_you_mean(&name, groups.keys().map(String::as_str))
+                    .unwrap_or_else(|| format!("describe `{name}` in `approver_groups`"));
+                self.error(span, format!("there is no group `{name}`"), Some(help));
+            } else {
+                let message = format!("nobody says who is in group `{name}`, so anybody may agree");
+                let help = format!("add `approver_groups: {{{name}: {{members: […]}}}}`");
+                self.diagnostics.push(Diagnostic::warning(span, message).help(help));
+            }
+        }
+    }
+
+    fn velocity(&mut self, root: &Node) -> Velocity {
+        let Some(node) = root.get("velocity") else { return Velocity::default() };
+        let rate = node.get("rate").and_then(|node| Some((node.span, node.scalar_text()?)));
+        let rate = rate.and_then(|(span, text)| match text.parse() {
+            Ok(rate) => Some(rate),
+            Err(message) => {
+                self.error(span, message, None);
+                None
+            }
+        });
+        Velocity {
+            rate,
+            concurrency: count(node.get("concurrency")),
+            canary: list(node.get("canary")).filter_map(|node| count(Some(node))).collect(),
+            abort_failure_ratio: node.get("abort_failure_ratio").and_then(Node::as_f64),
+        }
+    }
+
+    fn alerts(&mut self, root: &Node) -> Alerts {
+        let Some(node) = root.get("alerts") else { return Alerts::default() };
+        let number = |key| node.get(key).and_then(Node::as_f64);
+        Alerts {
+            growth_per_min: number("growth_per_min"),
+            denial_ratio: number("denial_ratio"),
+            unknown_commit_age: self.duration(node.get("unknown_commit_age")),
+            unclassified_ratio: number("unclassified_ratio"),
+            oldest: self.duration(node.get("oldest")),
+            hook: text(node.get("hook")),
+        }
+    }
+
+    /// Returns a duration; what is none is reported.
+    pub(super) fn duration(&mut self, node: Option<&Node>) -> Option<Duration> {
+        let node = node?;
+        match duration::parse(&node.scalar_text()?) {
+            Ok(duration) => Some(duration),
+            Err(message) => {
+                self.error(node.span, message, None);
+                None
+            }
+        }
+    }
+}
+
+fn is_wrong(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|found| found.severity == Severity::Error)
+}
+
+/// Returns the groups that rules name, and where.
+fn named_groups(root: &Node) -> impl Iterator<Item = (Span, String)> {
+    let rules = list(root.get("dlq_rules")).chain(root.get("defaults"));
+    let named = rules.filter_map(|node| node.get("approver_group"));
+    named.filter_map(|node| Some((node.span, node.scalar_text()?)))
+}
+
+fn limits(root: &Node) -> Limits {
+    let node = root.get("limits");
+    let get = |key| node.and_then(|node| node.get(key));
+    Limits {
+        replays_per_item: whole(get("replays_per_item")),
+        replays_per_signature: whole(get("replays_per_signature")),
+        cost_usd: get("cost_usd").and_then(Node::as_f64),
+    }
+}
+
+/// Returns the value of a word, if it is one of the table's.
+pub(super) fn word<T: Copy>(node: Option<&Node>, table: &[(&str, T)]) -> Option<T> {
+    let word = node?.scalar_text()?;
+    table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+}
+
+/// Returns text, if there is some.
+pub(super) fn text(node: Option<&Node>) -> Option<String> {
+    node?.scalar_text()
+}
+
+/// Returns a whole number that is not negative.
+pub(super) fn whole(node: Option<&Node>) -> Option<u32> {
+    u32::try_from(node?.as_i64()?).ok()
+}
+
+fn count(node: Option<&Node>) -> Option<NonZeroU32> {
+    NonZeroU32::new(whole(node)?)
+}
+
+/// Returns the elements of a list.
+pub(super) fn list(node: Option<&Node>) -> impl Iterator<Item = &Node> {
+    node.and_then(Node::as_sequence).unwrap_or_default().iter()
+}
