@@ -1,12 +1,15 @@
 //! The world that a job runs in: processes, git, files, time.
 //!
 //! `store`, `git`, `agent` and `process` do not know each other's insides nor
-//! `run`; `step` is the one step executor, `dlq` keeps the dead letters, and `run` owns the job.
+//! `run`; `step` is the one step executor, `dlq` keeps the dead letters, `audit` what
+//! was done to them, and `run` owns the job.
 
 pub mod agent;
+pub mod audit;
 pub mod clock;
 pub mod dlq;
 pub mod git;
+pub mod identity;
 pub mod process;
 pub mod queue;
 pub mod run;

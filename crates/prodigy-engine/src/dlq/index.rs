@@ -13,7 +13,7 @@ use prodigy_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Heading};
+use super::{Error, Heading, heading::Standing};
 use crate::store::{self, Layout, open_to_read};
 
 /// How much is read at once.
@@ -46,6 +46,8 @@ pub(super) struct Change {
     pub(super) last_attempt: Timestamp,
     pub(super) eligible: bool,
     pub(super) review: bool,
+    #[serde(default)]
+    standing: Standing,
     /// Whether the entry was deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
@@ -94,6 +96,7 @@ impl Change {
             last_attempt: heading.last_attempt,
             eligible: heading.reprocess_eligible,
             review: heading.manual_review_required,
+            standing: heading.standing,
             gone,
             open,
         }
@@ -113,6 +116,7 @@ impl Change {
             last_attempt: self.last_attempt,
             reprocess_eligible: self.eligible,
             manual_review_required: self.review,
+            standing: self.standing,
         }
     }
 }

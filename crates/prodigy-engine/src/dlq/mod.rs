@@ -4,6 +4,9 @@
 //! programs can read without reading the journal: one file for each item, and a list of them
 //! that is only ever appended to. What is missing here is made again from the journal.
 
+mod amend;
+mod asking;
+mod bench;
 mod catch_up;
 mod error;
 mod fsck;
@@ -16,13 +19,16 @@ mod queue;
 mod scan;
 #[cfg(test)]
 mod tests;
-mod withdraw;
+mod wanted;
 mod writer;
 mod writing;
 
+pub use amend::{AmendError, Amending, Amendment, Trail, item_data};
+pub use asking::{Answer, AnswerError, Answered, Asking, Requested};
+pub use bench::{Agreement, Bench};
 pub use error::Error;
 pub use fsck::{Report, fsck};
-pub use heading::Heading;
+pub use heading::{Heading, Standing};
 pub use queue::Queue;
-pub use withdraw::withdraw;
+pub use wanted::Wanted;
 pub use writer::DeadLetters;

@@ -10,7 +10,7 @@ use prodigy_core::{
 use serde_json::{Value, value::RawValue};
 
 use super::{Error, Heading, index::Change, listing::Listing, queue::read_entry};
-use crate::store::{self, Layout, Spool, create_projection, write_projection};
+use crate::store::{self, Layout, Spool, create_projection, read_edit, write_projection};
 
 /// The files of a job's dead letters, open to be written.
 ///
@@ -85,9 +85,9 @@ impl Projection {
         before: Option<&DeadLetteredItem>,
     ) -> Option<DeadLetteredItem> {
         // An entry without the item's data is better than none.
-        let chosen = place.and_then(|place| self.spool.as_ref()?.read(place).ok());
+        let chosen = self.data(letter, place);
         let data = match (&chosen, before) {
-            (Some(chosen), _) => &*chosen.data,
+            (Some(chosen), _) => &**chosen,
             (None, Some(before)) => &*before.item_data,
             (None, None) => RawValue::NULL,
         };
@@ -102,6 +102,14 @@ impl Projection {
             Some(_) | None => self.hide(&mut entry),
         }
         Some(entry)
+    }
+
+    /// Returns the data of an item: what was chosen, or what took its place.
+    fn data(&self, letter: &Letter, place: Option<usize>) -> Option<Box<RawValue>> {
+        match letter.edited() {
+            Some(sha256) => read_edit(&self.layout, &self.job, sha256).ok(),
+            None => Some(self.spool.as_ref()?.read(place?).ok()?.data),
+        }
     }
 
     /// Takes secrets out of the item's data, which comes from the user's own input; what else

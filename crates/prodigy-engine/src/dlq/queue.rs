@@ -115,13 +115,25 @@ impl Queue {
     pub fn headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
         let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match self.source {
             Source::Index => match Lines::open(&self.layout, &self.job) {
-                Ok(lines) => Box::new(newest(lines.into_iter().flatten())),
+                Ok(lines) => Box::new(newest(lines.into_iter().flatten(), false)),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
             Source::Files => match self.read_files() {
                 Ok(read) => Box::new(read.into_iter()),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
+        };
+        listed
+    }
+
+    /// Returns all entries there ever were, also those that were deleted, the newest first.
+    pub(super) fn all_headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
+        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match self.source {
+            Source::Index => match Lines::open(&self.layout, &self.job) {
+                Ok(lines) => Box::new(newest(lines.into_iter().flatten(), true)),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            },
+            Source::Files => Box::new(self.headings()),
         };
         listed
     }
@@ -209,15 +221,16 @@ pub(super) fn is_entry(path: &Path) -> bool {
         && stem.is_some_and(|stem| stem != "index" && stem.parse::<ItemId>().is_ok())
 }
 
-/// Returns the newest line of every item that has an entry.
+/// Returns the newest line of every item that has an entry, or that ever had one.
 fn newest(
     lines: impl Iterator<Item = Result<Line, Error>>,
+    is_ever: bool,
 ) -> impl Iterator<Item = Result<Heading, Error>> {
     let mut seen = HashSet::new();
     lines.filter_map(move |line| match line {
         Ok(Line::Change(change)) => {
             let is_new = seen.insert(change.item_id.clone());
-            (is_new && !change.gone).then(|| Ok(change.heading()))
+            (is_new && (is_ever || !change.gone)).then(|| Ok(change.heading()))
         }
         Ok(Line::Mark(_)) => None,
         Err(error) => Some(Err(error)),

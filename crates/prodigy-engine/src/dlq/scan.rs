@@ -6,7 +6,7 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{EntryStatus, JobFacts, Letter},
+    dlq::{EntryStatus, JobFacts, Letter, RunFacts},
     event::{Event, Record},
     ids::{ItemId, JobId},
 };
@@ -27,7 +27,7 @@ pub(super) struct Scan {
     pub(super) dead: HashMap<ItemId, Dead>,
     /// The last record that was read.
     pub(super) last_seq: u64,
-    workflow_hash: String,
+    run: RunFacts,
     items_sha256: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Scan {
             letters: Letters::new(layout.state_dir(job)),
             dead: HashMap::new(),
             last_seq: 0,
-            workflow_hash: String::new(),
+            run: RunFacts::default(),
             items_sha256: None,
         };
         for record in Reader::open(layout, job)? {
@@ -65,11 +65,8 @@ impl Scan {
     /// Takes in the next record.
     pub(super) fn take_in(&mut self, record: &Record) {
         self.last_seq = record.seq;
-        if let Event::JobStarted(started) = &record.event {
-            self.workflow_hash.clone_from(&started.workflow_hash);
-        } else if let Event::JobResumed { workflow: Some(workflow), .. } = &record.event {
-            self.workflow_hash.clone_from(&workflow.hash);
-        } else if let Event::ItemsSelected { sha256, .. } = &record.event {
+        self.run.apply(&record.event);
+        if let Event::ItemsSelected { sha256, .. } = &record.event {
             self.items_sha256 = Some(sha256.clone());
         }
         let Some(item) = record.item_id.as_ref().filter(|_| Letter::concerns(&record.event)) else {
@@ -80,7 +77,7 @@ impl Scan {
             return;
         };
         let log = |item: &ItemId, attempt| log(&self.layout, &self.job, item, attempt);
-        letter.apply(record, JobFacts { workflow_hash: &self.workflow_hash, log: &log });
+        letter.apply(record, JobFacts { run: &self.run, log: &log });
         if let Some(status) = letter.status() {
             let dead = Dead { seq: letter.seq(), status, is_cleared: letter.is_cleared() };
             self.dead.insert(item.clone(), dead);
@@ -94,6 +91,14 @@ impl Scan {
     pub(super) fn open(&self) -> u64 {
         let open = self.dead.values().filter(|dead| dead.is_open()).count();
         u64::try_from(open).unwrap_or(u64::MAX)
+    }
+
+    /// Returns how often the entry of an item was changed.
+    pub(super) fn revision(&mut self, item: &ItemId) -> u32 {
+        let Some(letter) = self.letters.take(item) else { return 0 };
+        let revision = letter.revision();
+        self.letters.put(letter);
+        revision
     }
 
     /// Returns the items whose entries changed after a record, in the order of the changes.

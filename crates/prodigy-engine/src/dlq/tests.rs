@@ -1,5 +1,6 @@
 //! Dead letters with real files.
 
+mod asking;
 mod cut_off;
 mod fixture;
 mod histories;
@@ -48,7 +49,7 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
           "input_hash": "972785b8a55d9391ca089ec53056845713de41dfbd2429135c001429598d929e",
           "workflow_hash": "abababababababababababababababababababababababababababababababab",
           "idempotency_key": "job-1:item-001",
-          "policy_snapshot": "sha256:8f20dd7ea6017262b90c5cf3e5955316c5b3ed0c28fb9f6f2e8e0afabef63075",
+          "policy_snapshot": "sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0",
           "first_attempt": "2026-01-02T03:04:06Z",
           "last_attempt": "2026-01-02T03:04:06Z",
           "failure_count": 1,
@@ -98,9 +99,9 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
           "journal_seq": 8,
         "#);
     insta::assert_snapshot!(world.index(), @r#"
-        {"seq":8,"item_id":"item-001","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"open":1}
-        {"seq":8,"open":1}
-        "#);
+    {"seq":8,"item_id":"item-001","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":1}
+    {"seq":8,"open":1}
+    "#);
     let queue = world.queue();
     assert_eq!(queue.open_entries(), 1);
     let entry = queue.entry(&world.item(1)).unwrap().unwrap();
@@ -159,15 +160,15 @@ fn entries_are_listed_once_each_and_the_newest_first() {
         2 open
         ");
     insta::assert_snapshot!(world.index(), @r#"
-        {"seq":8,"item_id":"item-001","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"open":1}
-        {"seq":11,"item_id":"item-002","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:07Z","eligible":true,"review":false,"open":2}
-        {"seq":14,"item_id":"item-003","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:08Z","eligible":true,"review":false,"open":3}
-        {"seq":15,"item_id":"item-002","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:07Z","eligible":true,"review":false,"open":3}
-        {"seq":16,"item_id":"item-001","status":"replaying","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":1,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"open":2}
-        {"seq":18,"item_id":"item-001","status":"resolved","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":2,"replays":1,"last_attempt":"2026-01-02T03:04:11Z","eligible":false,"review":false,"open":2}
-        {"seq":22,"item_id":"item-003","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":2,"replays":1,"last_attempt":"2026-01-02T03:04:12Z","eligible":true,"review":false,"open":2}
-        {"seq":22,"open":2}
-        "#);
+    {"seq":8,"item_id":"item-001","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":1}
+    {"seq":11,"item_id":"item-002","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:07Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":2}
+    {"seq":14,"item_id":"item-003","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:08Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":3}
+    {"seq":15,"item_id":"item-002","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":0,"last_attempt":"2026-01-02T03:04:07Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":3}
+    {"seq":16,"item_id":"item-001","status":"replaying","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":1,"replays":1,"last_attempt":"2026-01-02T03:04:06Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":2}
+    {"seq":18,"item_id":"item-001","status":"resolved","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":2,"replays":1,"last_attempt":"2026-01-02T03:04:11Z","eligible":false,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":2}
+    {"seq":22,"item_id":"item-003","status":"open","reason_code":"command_failed","class":"agent","signature":"3020bab71cea5fc4","pattern":"CommandFailed::exit code <n>","attempts":2,"replays":1,"last_attempt":"2026-01-02T03:04:12Z","eligible":true,"review":false,"standing":{"topic":"map.1","step":"shell: make","commit_state":"local","ran_with":"bdddb551971d2aa6","replay_cost_usd":0.0},"open":2}
+    {"seq":22,"open":2}
+    "#);
 }
 
 #[test]

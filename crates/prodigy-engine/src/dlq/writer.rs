@@ -14,7 +14,7 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::Letter,
+    dlq::{Letter, RunFacts},
     event::{Event, Record},
     ids::JobId,
     mask::Mask,
@@ -48,7 +48,7 @@ impl DeadLetters {
     pub fn start(
         layout: Layout,
         job: JobId,
-        workflow_hash: String,
+        run: RunFacts,
         before: u64,
         mask: Mask,
         spool: Spool,
@@ -63,7 +63,7 @@ impl DeadLetters {
                 letters: Letters::new(layout.state_dir(&job)),
                 layout,
                 job,
-                workflow_hash,
+                run,
                 before,
                 projection,
                 spool,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{EntryStatus, JobFacts, Letter},
+    dlq::{EntryStatus, JobFacts, Letter, RunFacts},
     event::{Event, Record},
     ids::{ItemId, JobId},
 };
@@ -37,7 +37,7 @@ const REMEMBERED: usize = 10_000;
 pub(super) struct Writer {
     pub(super) layout: Layout,
     pub(super) job: JobId,
-    pub(super) workflow_hash: String,
+    pub(super) run: RunFacts,
     /// The last record of the runs before.
     pub(super) before: u64,
     pub(super) projection: Projection,
@@ -134,14 +134,16 @@ impl Writer {
         }
         let Some(mut letter) = self.letter(&item, &record.event) else { return };
         let was_open = is_open(&letter);
-        let revision = letter.revision();
+        let before = (letter.revision(), letter.seq());
         let earlier = self.begun.remove(&item).unwrap_or_default();
         let log = |item: &ItemId, attempt| scan::log(&self.layout, &self.job, item, attempt);
-        let origin = JobFacts { workflow_hash: &self.workflow_hash, log: &log };
+        let origin = JobFacts { run: &self.run, log: &log };
         for record in earlier.iter().chain([&record]) {
             letter.apply(record, origin);
         }
-        if letter.revision() != revision && !self.due.contains_key(&item) {
+        // Without an entry there is nothing to write, and a letter that is written is let go.
+        let is_changed = (letter.revision(), letter.seq()) != before && letter.status().is_some();
+        if is_changed && !self.due.contains_key(&item) {
             self.due.insert(item.clone(), Due { place, was_open });
             self.order.push_back((Instant::now() + HOLD, item));
         }
@@ -312,5 +314,8 @@ fn is_harmless(event: &Event) -> bool {
             | Event::AgentCompleted(_)
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
     )
 }

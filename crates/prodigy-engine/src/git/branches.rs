@@ -52,13 +52,15 @@ pub struct JobReference {
 impl Repo {
     /// Returns the references of all jobs that are no branches: snapshots and records.
     pub fn job_references(&self) -> Result<Vec<JobReference>, Error> {
-        let list = ["for-each-ref", "--format=%(refname) %(parent)", "refs/prodigy/"];
-        let text = self.call(&list).reading().text()?;
+        let format = "--format=%(objecttype) %(refname) %(parent)";
+        let text = self.call(&["for-each-ref", format, "refs/prodigy/"]).reading().text()?;
+        // What is no commit belongs to no job: anchors are texts.
+        let commits = text.lines().filter_map(|line| line.strip_prefix("commit "));
         let reference = |line: &str| {
             let (name, parent) = line.split_once(' ').unwrap_or((line, ""));
             JobReference { name: name.to_owned(), parent: parent.to_owned() }
         };
-        Ok(text.lines().map(reference).collect())
+        Ok(commits.map(reference).collect())
     }
 
     /// Deletes references of jobs that are no branches. What only they hold is lost.

@@ -9,6 +9,7 @@
 //! Items are many and run at once, so that nobody can check between them. [`Slot`] and
 //! [`Merger`] therefore believe nothing that an agent can write to: see `shelter`.
 
+mod anchor;
 mod aside;
 mod branches;
 mod checkout;
@@ -16,6 +17,7 @@ mod command;
 mod error;
 mod fingerprint;
 mod guard;
+mod identity;
 mod index;
 mod keep;
 mod lease;
@@ -37,6 +39,7 @@ mod stale;
 mod tree;
 mod worktree;
 
+pub use anchor::Anchor;
 pub use branches::JobReference;
 pub use command::Git;
 pub use error::Error;

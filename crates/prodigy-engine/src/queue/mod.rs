@@ -7,7 +7,7 @@
 
 mod local;
 
-use prodigy_core::{event::AgentCompleted, failure::Failure, ids::AgentId};
+use prodigy_core::{effect::Ledger, event::AgentCompleted, failure::Failure, ids::AgentId};
 
 pub use local::LocalQueue;
 
@@ -20,6 +20,10 @@ pub struct Assignment {
     pub item: u32,
     /// Which attempt it is, from 1.
     pub attempt: u32,
+    /// What the attempts before it changed outside.
+    pub ledger: Ledger,
+    /// Whether somebody decided that what is not known to be made outside is made again.
+    pub may_repeat: bool,
 }
 
 /// An attempt that an agent has taken on. It ends with [`WorkQueue::finish`] and nothing else.

@@ -1,6 +1,9 @@
 //! One attempt of one item: its steps, its result.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use prodigy_core::{
     event::{AgentCompleted, StepStatus},
@@ -149,17 +152,22 @@ pub(super) async fn handle(
 impl Attempt<'_> {
     /// Returns the variables that the item's steps see.
     fn vars(&self) -> Vars {
-        let mut vars = Vars::over(std::sync::Arc::clone(&self.crew.vars));
+        let mut vars = item_vars(&self.crew.vars, self.item, self.place, self.crew.total);
         let agent = self.workplace.identity.item.as_ref().map(|item| item.agent.to_string());
-        // The text was read as JSON when it was chosen.
-        let data = serde_json::from_str(self.item.data.get()).unwrap_or(Value::Null);
-        vars.set("item", data);
-        vars.set("item_id", self.item.id.as_str());
-        vars.set("item_index", self.place + 1);
-        vars.set("item_total", self.crew.total);
         vars.set("agent_id", agent.unwrap_or_default());
         vars
     }
+}
+
+/// Returns what every step of an item sees of it, over what all items see.
+pub(super) fn item_vars(outer: &Arc<Vars>, item: &SpooledItem, place: u32, total: u32) -> Vars {
+    let mut vars = Vars::over(Arc::clone(outer));
+    // The text was read as JSON when it was chosen.
+    vars.set("item", serde_json::from_str(item.data.get()).unwrap_or(Value::Null));
+    vars.set("item_id", item.id.as_str());
+    vars.set("item_index", place + 1);
+    vars.set("item_total", total);
+    vars
 }
 
 impl Ended {

@@ -11,14 +11,15 @@ use std::{
 
 use prodigy_core::{
     checkpoint::Checkpoint,
-    event::{ChangedWorkflow, Event, JobStarted, Mode, PhaseName, Record},
+    dlq::RunFacts,
+    event::{ChangedWorkflow, Event, Found, JobStarted, Mode, PhaseName, Record},
     ids::{BadName, JobId},
-    job::{End, Job, Replays, StepNames},
+    job::{End, Job, StepNames},
     mask::Mask,
     workflow::{Body, EnvVar, SetupCapture, Step, Workflow, step_label},
 };
 
-use super::{Confirm, Error, Replay, Reporter, Run, parts::Parts};
+use super::{Confirm, Error, Replay, Reporter, Run, parts::Parts, replay::Planned};
 use crate::{
     agent::Agent,
     clock,
@@ -42,6 +43,8 @@ pub struct Settings {
     pub repo: Repo,
     /// The workflow.
     pub workflow: Workflow,
+    /// What its steps find.
+    pub found: Found,
     /// This program.
     pub program: PathBuf,
     /// The inherited environment with `env_files`, scrubbed.
@@ -130,6 +133,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     // What a resume needs stays as it is; the name is only shown.
     let mask = mask(&settings.secrets);
     started.workflow_name = started.workflow_name.map(|name| mask.mask_str(&name));
+    started.found = Some(settings.found.clone());
     super::perform::check_disk(&settings)?;
     let state = settings.layout.state_dir(&job);
     create_dir(&state)?;
@@ -166,9 +170,16 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
     }
-    let (replays, reopened) = match replay {
-        Some(replay) => replay.plan(&settings, &fold)?,
-        None => (Replays::default(), None),
+    let run = RunFacts {
+        workflow_hash: match &changed {
+            Some((changed, _)) => changed.hash.clone(),
+            None => started.workflow_hash.clone(),
+        },
+        found: settings.found.clone(),
+    };
+    let Planned { replays, reopened, gate } = match replay {
+        Some(replay) => replay.plan(&mut settings, &job, &fold, run, &lock)?,
+        None => Planned::default(),
     };
     if matches!(fold.end, Some(End::Completed(_))) && reopened.is_none() {
         let has_dead_letters = fold.map.is_some_and(|map| map.counts.dead_lettered > 0);
@@ -186,15 +197,10 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         }
         texts.store(&settings.layout.state_dir(&job))?;
     }
-    process::end_marked(&state_dir(&settings, &job), settings.grace);
-    if let Some(began) = fold.started_at {
-        for lock in settings.repo.remove_locks_of(job.as_str(), began.into())? {
-            let note = format!("a git that was killed left `{}`; it was removed", lock.display());
-            settings.reporter.note(&note);
-        }
-    }
+    end_dead_run(&mut settings, &job, &fold)?;
     let mut parts = Parts::new(settings, job, lock, journal)?;
     parts.replays = Arc::new(replays);
+    parts.gate = gate;
     parts.before = opened.last_seq;
     if let Some(torn) = &opened.torn {
         parts.note(&format!(
@@ -205,18 +211,33 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         ));
     }
     let mut run = Run::new(parts, fold);
+    let known = run.job.started.as_ref().and_then(|started| started.found.as_ref());
+    let found = Some(run.parts.settings.found.clone()).filter(|found| Some(found) != known);
+    let found = found.map(Box::new);
     if reopened.as_ref().is_some_and(|reopened| reopened.base_commit.is_none()) {
         // Once it is recorded that the items come first, nobody knows of the step any more.
         run.set_back()?;
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
-    let resumed = vec![Event::JobResumed { version, workflow, reopened }];
+    let resumed = vec![Event::JobResumed { version, workflow, reopened, found }];
     let records = run.parts.journal.append(resumed, clock::now());
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
     run.parts.take_in(&mut run.job, &records)?;
     Ok(run)
+}
+
+/// Ends what a run that died left behind.
+pub(super) fn end_dead_run(settings: &mut Settings, job: &JobId, fold: &Job) -> Result<(), Error> {
+    process::end_marked(&state_dir(settings, job), settings.grace);
+    if let Some(began) = fold.started_at {
+        for lock in settings.repo.remove_locks_of(job.as_str(), began.into())? {
+            let note = format!("a git that was killed left `{}`; it was removed", lock.display());
+            settings.reporter.note(&note);
+        }
+    }
+    Ok(())
 }
 
 /// Deletes a file that can be made again.
@@ -244,7 +265,10 @@ fn steps_now(changed: &ChangedWorkflow, phase: Option<PhaseName>) -> u32 {
 }
 
 /// Opens a journal to go on with it, and folds it, from its checkpoint if there is a usable one.
-fn open_and_fold(settings: &mut Settings, job: &JobId) -> Result<(Journal, Opened, Job), Error> {
+pub(super) fn open_and_fold(
+    settings: &mut Settings,
+    job: &JobId,
+) -> Result<(Journal, Opened, Job), Error> {
     let checkpoint = load_checkpoint::<Checkpoint>(&settings.layout, job).unwrap_or_else(|error| {
         // It is only a shortcut: the journal holds everything that it would say.
         settings.reporter.note(&format!("the checkpoint is not used: {error}"));

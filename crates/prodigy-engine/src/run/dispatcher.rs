@@ -10,19 +10,21 @@ use prodigy_core::{
     checkpoint::Checkpoint,
     event::{Event, Fact, Record},
     ids::JobId,
-    job::{self, Action, Ending, Input, ItemInput, Job, MapRules, Replays},
+    job::{self, Action, Ending, Input, ItemAction, ItemInput, Job, MapRules, Replays},
     workflow::ErrorPolicy,
 };
+use tokio::sync::oneshot;
 
 use super::{
-    Error, begin,
+    Error, Replayed, begin,
     merges::Merge,
-    parts::{Heard, Parts},
-    records::{awaited, hide, stop},
+    parts::{Heard, LOOK_AGAIN, Parts},
+    records::{awaited, hide, is_effect, stop},
 };
 use crate::{
     clock,
     queue::{Assignment, FinishedAttempt, Outcome, WorkQueue as _},
+    step::Told,
     store::save_checkpoint,
 };
 
@@ -34,6 +36,8 @@ pub struct Run {
     pub(super) parts: Parts,
     pub(super) job: Job,
     pub(super) inputs: VecDeque<Input>,
+    /// Who waits for the effects among the inputs to be on disk, in the same order.
+    waiting: VecDeque<oneshot::Sender<()>>,
 }
 
 /// What was decided and waits until it is on disk.
@@ -43,11 +47,13 @@ struct Batch {
     actions: Vec<Action>,
     decides: bool,
     events_only: bool,
+    /// Who hears when it is on disk.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Run {
     pub(super) fn new(parts: Parts, job: Job) -> Self {
-        Self { parts, job, inputs: VecDeque::from([Input::Begin]) }
+        Self { parts, job, inputs: VecDeque::from([Input::Begin]), waiting: VecDeque::new() }
     }
 
     /// Returns the job's id.
@@ -56,11 +62,12 @@ impl Run {
     }
 
     /// Runs the job to its end or to the next stop; returns how it ended and what it came to.
-    pub async fn go(mut self) -> Result<(Ending, Job), Error> {
+    pub async fn go(mut self) -> Result<(Ending, Job, Replayed), Error> {
         let result = self.turn().await;
         if result.is_err() {
             // Nothing can be recorded any more, so nothing may go on running.
             self.parts.settings.shutdown.stop().request();
+            self.stop_listening();
             while self.parts.busy {
                 self.parts.busy = self.parts.ended.1.recv().await.is_none();
             }
@@ -69,7 +76,8 @@ impl Run {
         let result = result.and_then(|ending| self.hear_last().map(|()| ending));
         self.parts.supervisors.close().await;
         self.finish_letters();
-        result.map(|ending| (ending, self.job))
+        let replayed = self.replayed();
+        result.map(|ending| (ending, self.job, replayed))
     }
 
     /// Takes inputs until one of them ends the run.
@@ -81,7 +89,7 @@ impl Run {
             let first = self.next_input().await?;
             self.decide(first, &mut batch)?;
             // Whatever has happened meanwhile is written with it, so that one sync does for all.
-            while !batch.actions.iter().any(|action| matches!(action, Action::Finish(_))) {
+            while !batch.actions.iter().any(comes_first) {
                 let Some(input) = self.ready_input()? else { break };
                 self.decide(input, &mut batch)?;
             }
@@ -94,7 +102,27 @@ impl Run {
     /// Decides what follows from an input and writes it down.
     fn decide(&mut self, input: Input, batch: &mut Batch) -> Result<(), Error> {
         batch.events_only &= matches!(input, Input::Inside(_));
+        if matches!(&input, Input::Inside(fact) if is_effect(&fact.event)) {
+            batch.waiting.extend(self.waiting.pop_front());
+        }
         let is_tick = matches!(input, Input::Tick);
+        let decision = self.decision(input);
+        if is_tick {
+            // What is put away at the end of an attempt tells nobody when it is done.
+            let again =
+                self.asked_to_stop().and_then(|_| clock::now().checked_add(LOOK_AGAIN).ok());
+            self.parts.wake = again.or(decision.wake);
+        }
+        self.write(decision.facts, batch)?;
+        batch.actions.extend(decision.actions);
+        // One is enough: it looks at everything.
+        if decision.tick && !self.inputs.contains(&Input::Tick) {
+            self.inputs.push_back(Input::Tick);
+        }
+        Ok(())
+    }
+
+    fn decision(&self, input: Input) -> job::Decision {
         let (policy, replays) = (self.parts.policy.clone(), Arc::clone(&self.parts.replays));
         let surroundings = job::Surroundings {
             names: &self.parts.names,
@@ -106,17 +134,7 @@ impl Run {
             elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
             commits: self.parts.commits,
         };
-        let decision = job::decide(&self.job, input, surroundings);
-        if is_tick {
-            self.parts.wake = decision.wake;
-        }
-        self.write(decision.facts, batch)?;
-        batch.actions.extend(decision.actions);
-        // One is enough: it looks at everything.
-        if decision.tick && !self.inputs.contains(&Input::Tick) {
-            self.inputs.push_back(Input::Tick);
-        }
-        Ok(())
+        job::decide(&self.job, input, surroundings)
     }
 
     /// Returns what holds for the items.
@@ -138,6 +156,10 @@ impl Run {
             let ticket = self.parts.journal.sync_ticket();
             ticket.wait().await.map_err(|source| self.journal_error(source))?;
         }
+        for waiting in batch.waiting {
+            // Whoever waited may have been given up meanwhile.
+            waiting.send(()).ok();
+        }
         for record in &batch.records {
             self.parts.settings.reporter.record(record, &self.job);
             self.project(record)?;
@@ -145,6 +167,7 @@ impl Run {
         }
         for action in batch.actions {
             if let Action::Finish(ending) = action {
+                self.tell_ended_replays().await;
                 self.durable()?;
                 begin::forget_guard(&self.parts.settings, &self.parts.id);
                 self.checkpoint()?;
@@ -152,6 +175,9 @@ impl Run {
             }
             self.perform(action).await?;
         }
+        self.tell_ended_replays().await;
+        let claims = std::mem::take(&mut self.parts.claims);
+        self.claim(claims).await?;
         if !batch.events_only
             && self.inputs.is_empty()
             && self.parts.checkpointed.elapsed() > CHECKPOINT_EVERY
@@ -187,7 +213,11 @@ impl Run {
     /// Turns what was heard into inputs.
     fn hear(&mut self, heard: Heard) -> Result<(), Error> {
         let input = match heard {
-            Heard::Inside(fact) | Heard::Merge(Merge::Fact(fact)) => Input::Inside(fact),
+            Heard::Inside(Told { fact, safe }) => {
+                self.waiting.extend(safe);
+                Input::Inside(fact)
+            }
+            Heard::Merge(Merge::Fact(fact)) => Input::Inside(fact),
             Heard::Ended(answer) => {
                 self.parts.busy = false;
                 self.parts.fingerprint = answer.fingerprint;
@@ -248,9 +278,13 @@ impl Run {
         let records = self.parts.journal.append(facts, clock::now());
         let records = records.map_err(|source| self.journal_error(source))?;
         for record in &records {
+            let of_replay = self.is_of_replay(record);
             self.job
                 .apply(record)
                 .map_err(|source| Error::Journalled { job: self.parts.id.clone(), source })?;
+            if let Some(was_replaying) = of_replay {
+                self.follow_replay(record, was_replaying);
+            }
         }
         batch.records.extend(records);
         Ok(())
@@ -269,6 +303,13 @@ impl Run {
         Ok(())
     }
 
+    /// Lets nobody wait any more for what cannot be recorded.
+    fn stop_listening(&mut self) {
+        self.parts.inside.1.close();
+        while self.parts.inside.1.try_recv().is_ok() {}
+        self.waiting.clear();
+    }
+
     /// Writes down what agents kept of failed items while they were let go.
     fn hear_last(&mut self) -> Result<(), Error> {
         let mut facts: Vec<Fact> = Vec::new();
@@ -277,8 +318,8 @@ impl Run {
                 facts.push(fact);
             }
         }
-        while let Ok(fact) = self.parts.inside.1.try_recv() {
-            facts.push(fact);
+        while let Ok(told) = self.parts.inside.1.try_recv() {
+            facts.push(told.fact);
         }
         facts.retain(|fact| matches!(fact.event, Event::WorktreePreserved { .. }));
         facts.retain(|fact| fact.item_id.is_some());
@@ -322,4 +363,9 @@ impl Run {
             }
         }
     }
+}
+
+/// Returns whether an action has to be done before anything else is decided.
+fn comes_first(action: &Action) -> bool {
+    matches!(action, Action::Finish(_) | Action::Item(ItemAction::Claim { .. }))
 }

@@ -1,9 +1,7 @@
 //! Carrying out what a job decided about its items.
 
-use std::sync::Arc;
-
 use prodigy_core::{
-    dlq::Letter,
+    dlq::{Letter, RunFacts},
     event::{PauseReason, Record},
     job::{Input, ItemAction, Stage},
     workflow::Isolation,
@@ -22,9 +20,12 @@ impl Run {
         match action {
             ItemAction::Select => self.select_items(),
             ItemAction::Find { from } => self.find_items(from),
-            ItemAction::Start { agent, item, attempt } => {
-                // A dead letter is tried again once.
-                Arc::make_mut(&mut self.parts.replays).places.remove(&item);
+            // They are decided over together, when everything else is done.
+            ItemAction::Claim { item } => {
+                self.parts.claims.push(item);
+                Ok(())
+            }
+            ItemAction::Start { agent, item, attempt, may_repeat } => {
                 if let Err(error) = check_disk(&self.parts.settings) {
                     // It was started as far as the journal knows; it goes back with the others
                     // when the run has stopped.
@@ -34,7 +35,11 @@ impl Run {
                     return Ok(());
                 }
                 self.crew()?;
-                self.parts.agents.assign(Assignment { agent, item, attempt });
+                let state = self.job.map.as_ref().and_then(|map| map.item(item));
+                let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
+                let ledger = ledger.unwrap_or_default();
+                let assignment = Assignment { agent, item, attempt, ledger, may_repeat };
+                self.parts.agents.assign(assignment);
                 Ok(())
             }
             ItemAction::Handle { agent, name, failure, .. } => {
@@ -128,9 +133,12 @@ impl Run {
             let (layout, job) = (self.parts.settings.layout.clone(), self.parts.id.clone());
             let (mask, spool) = (self.parts.mask.clone(), self.spool()?);
             let started = self.job.started.as_ref();
-            let hash = started.map(|started| started.workflow_hash.clone()).unwrap_or_default();
-            let before = self.parts.before;
-            let letters = DeadLetters::start(layout, job, hash, before, mask, spool);
+            let run = started.map(|started| RunFacts {
+                workflow_hash: started.workflow_hash.clone(),
+                found: started.found.clone().unwrap_or_default(),
+            });
+            let (run, before) = (run.unwrap_or_default(), self.parts.before);
+            let letters = DeadLetters::start(layout, job, run, before, mask, spool);
             let letters = letters.map_err(|source| Error::Prepare {
                 what: "no thread can be started for dead letters".to_owned(),
                 source,

@@ -16,7 +16,10 @@ use prodigy_core::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::git::{self, Guard, ItemMerge, ItemMerged, Merger, Repo};
+use crate::{
+    git::{self, Guard, ItemMerge, ItemMerged, Merger, Repo},
+    step::trailer,
+};
 
 /// What the thread is asked to do.
 enum Order {
@@ -139,7 +142,9 @@ impl Worker {
             self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
         }
         let source = super::crew::item_branch(&self.job, id);
-        let message = format!("Merge {id}\n\nProdigy-Job: {}\nProdigy-Item: {id}\n", self.job);
+        let key = trailer(&self.job, id.as_str());
+        let message =
+            format!("Merge {id}\n\nProdigy-Job: {}\nProdigy-Item: {id}\n{key}\n", self.job);
         let request =
             ItemMerge { commit: commits.head.clone(), base: commits.base.clone(), message };
         let target = self.target.clone();

@@ -6,11 +6,13 @@
 
 mod attempt;
 mod begin;
+mod check;
 mod crew;
 mod dispatcher;
 mod environment;
 mod files;
 mod furnish;
+mod gate;
 mod items;
 mod merge;
 mod merges;
@@ -33,13 +35,15 @@ use prodigy_core::{
     job::{Job, Unexpected},
 };
 
-use crate::{git, store};
+use crate::{audit, dlq, git, store};
 
 pub use begin::{Beginning, Resumption, Settings, Texts, new_job_id, resume, start};
+pub use check::{Check, CheckedEffect, check};
 pub use dispatcher::Run;
 pub use environment::{EnvFileError, base_environment, parse_env_file};
 pub use files::{PatternError, matching_files};
-pub use replay::{Replay, Which};
+pub use gate::{Refused, Replayed};
+pub use replay::{PolicyInForce, Replay, Which};
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {
@@ -134,6 +138,12 @@ pub enum Error {
         /// How much has to be.
         floor: u64,
     },
+    /// The dead letters cannot be read.
+    #[error("the dead letters cannot be read")]
+    Letters(#[source] dlq::Error),
+    /// The audit trail cannot be appended to, so nothing may be replayed.
+    #[error("nothing more is replayed: the audit trail cannot be appended to")]
+    Audit(#[source] audit::Error),
     /// A supervisor or a file could not be prepared.
     #[error("{what}")]
     Prepare {

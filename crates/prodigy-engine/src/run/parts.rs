@@ -7,8 +7,9 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::{Fact, PauseReason, PhaseName, Record},
-    ids::JobId,
+    audit::AuditOutcome,
+    event::{PauseReason, PhaseName, Record},
+    ids::{ItemId, JobId},
     job::{Input, Job, Replays, StepNames},
     mask::Mask,
     workflow::{Body, ErrorPolicy, Map},
@@ -16,20 +17,24 @@ use prodigy_core::{
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Error, Settings, begin, crew::Agents, merges::Merge};
+use super::{Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge};
 use crate::{
+    audit::Audit,
     clock,
     dlq::DeadLetters,
     git::{Fingerprint, Guard, JobTree},
     process,
     queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
-    step::{Supervisors, Workplace, visible},
+    step::{Supervisors, Told, Workplace, visible},
     store::{JobLock, Journal, Spool},
 };
 
+/// The time between two looks whether nothing is under way any more, once the run is to stop.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 /// What a run hears while something is under way.
 pub(super) enum Heard {
-    Inside(Fact),
+    Inside(Told),
     Ended(Answer),
     Finished(FinishedAttempt),
     Merge(Merge),
@@ -58,7 +63,7 @@ pub(super) struct Parts {
     pub(super) workplace: Option<Arc<Workplace>>,
     pub(super) supervisors: Supervisors,
     pub(super) mask: Mask,
-    pub(super) inside: (UnboundedSender<Fact>, UnboundedReceiver<Fact>),
+    pub(super) inside: (UnboundedSender<Told>, UnboundedReceiver<Told>),
     pub(super) ended: (UnboundedSender<Answer>, UnboundedReceiver<Answer>),
     pub(super) merged: (UnboundedSender<Merge>, UnboundedReceiver<Merge>),
     /// Whether a top-level step or the selection of items is under way.
@@ -71,6 +76,13 @@ pub(super) struct Parts {
     pub(super) policy: Option<Arc<ErrorPolicy>>,
     /// The dead letters that are tried again.
     pub(super) replays: Arc<Replays>,
+    /// The places of those that are about to be claimed.
+    pub(super) claims: Vec<u32>,
+    /// Who decides over them when they are about to be claimed.
+    pub(super) gate: Option<Gate>,
+    pub(super) audit: Option<Arc<Audit>>,
+    /// The replays that ended, for the audit trail.
+    pub(super) ended_replays: Vec<(ItemId, AuditOutcome)>,
     pub(super) spool: Option<Spool>,
     pub(super) letters: Option<DeadLetters>,
     /// The last record of the runs before; 0 if there were none.
@@ -139,6 +151,10 @@ impl Parts {
             map,
             policy,
             replays: Arc::default(),
+            claims: Vec::new(),
+            gate: None,
+            audit: None,
+            ended_replays: Vec::new(),
             spool: None,
             letters: None,
             before: 0,
@@ -162,21 +178,27 @@ impl Parts {
     /// Waits until something happens.
     pub(super) async fn wait(&mut self) -> Heard {
         let wake = self.wake.map(clock::until);
+        // Who waits for a moment that is far away can still be asked to stop, now or before.
+        let stop = self.settings.shutdown.stop().clone();
+        let is_stopped = stop.is_requested();
+        let wake = wake.map(|wake| if is_stopped { wake.min(LOOK_AGAIN) } else { wake });
+        let can_be_stopped = wake.is_some() && !is_stopped;
         // What happened inside a step is written before how the step ended.
         tokio::select! {
             biased;
-            Some(fact) = self.inside.1.recv() => Heard::Inside(fact),
+            Some(told) = self.inside.1.recv() => Heard::Inside(told),
             Some(answer) = self.ended.1.recv() => Heard::Ended(answer),
             finished = self.queue.finished() => Heard::Finished(finished),
             Some(merge) = self.merged.1.recv() => Heard::Merge(merge),
             () = tokio::time::sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => Heard::Wake,
+            () = stop.requested(), if can_be_stopped => Heard::Wake,
         }
     }
 
     /// Returns what has happened already, if anything has.
     pub(super) fn heard(&mut self) -> Option<Heard> {
-        if let Ok(fact) = self.inside.1.try_recv() {
-            return Some(Heard::Inside(fact));
+        if let Ok(told) = self.inside.1.try_recv() {
+            return Some(Heard::Inside(told));
         }
         if let Ok(answer) = self.ended.1.try_recv() {
             return Some(Heard::Ended(answer));

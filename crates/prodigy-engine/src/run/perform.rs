@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     git::{self, JobTree},
-    step::{Identity, Scope, Tools, Workplace},
+    step::{Identity, KnownEffects, Scope, Tools, Workplace},
 };
 
 impl Run {
@@ -180,10 +180,25 @@ impl Run {
             return Ok(workplace.clone());
         }
         let tree = self.tree()?;
+        let tools = self.tools();
+        let workplace = Arc::new(Workplace {
+            tools: Arc::new(tools),
+            identity: Identity { job: self.parts.id.clone(), item: None },
+            tree,
+            supervisors: self.parts.supervisors.clone(),
+            spent: Mutex::default(),
+            effects: Arc::new(KnownEffects::new(self.job.ledger.clone(), false)),
+        });
+        self.parts.workplace = Some(workplace.clone());
+        Ok(workplace)
+    }
+
+    /// Returns what all steps share; to be made once, since the agents go into it.
+    pub(super) fn tools(&mut self) -> Tools {
         let parts = &mut self.parts;
         let state = begin::state_dir(&parts.settings, &parts.id);
         let settings = &mut parts.settings;
-        let tools = Tools {
+        Tools {
             guard: parts.guard.clone(),
             program: settings.program.clone(),
             base_env: settings.base_env.clone(),
@@ -197,16 +212,7 @@ impl Run {
             idle_timeout: settings.idle_timeout,
             stop: settings.shutdown.stop().clone(),
             events: parts.inside.0.clone(),
-        };
-        let workplace = Arc::new(Workplace {
-            tools: Arc::new(tools),
-            identity: Identity { job: parts.id.clone(), item: None },
-            tree,
-            supervisors: parts.supervisors.clone(),
-            spent: Mutex::default(),
-        });
-        parts.workplace = Some(workplace.clone());
-        Ok(workplace)
+        }
     }
 
     /// Returns when a phase has to be over; the time begins with its first step in this run.

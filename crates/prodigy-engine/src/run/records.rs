@@ -5,6 +5,7 @@ use prodigy_core::{
     job::Input,
     mask::Mask,
 };
+use serde_json::Value;
 
 /// Takes secrets out of an event.
 pub(super) fn hide(mask: &Mask, event: &mut Event) {
@@ -15,10 +16,46 @@ pub(super) fn hide(mask: &Mask, event: &mut Event) {
     // the event as it is has already been masked where output was read.
     if let Ok(mut value) = serde_json::to_value(&*event) {
         mask.mask_value(&mut value);
+        put_back(&mut value, event);
         if let Ok(masked) = serde_json::from_value(value) {
             *event = masked;
         }
     }
+}
+
+/// Puts back what a change outside is found by: made of names that stand in every record, and
+/// of a hash.
+fn put_back(value: &mut Value, event: &Event) {
+    let key = if let Event::EffectPrepared(effect) = event {
+        set(value, "step", &effect.step);
+        set(value, "intent_hash", &effect.intent_hash);
+        &effect.key
+    } else if let Event::EffectCommitted { key, .. }
+    | Event::EffectReconciled { key, .. }
+    | Event::EffectCompensated { key, .. } = event
+    {
+        key
+    } else {
+        return;
+    };
+    set(value, "key", key);
+}
+
+fn set(value: &mut Value, name: &str, text: &str) {
+    if let Some(object) = value.as_object_mut() {
+        object.insert(name.to_owned(), text.into());
+    }
+}
+
+/// Returns whether an event is about a change outside: somebody waits until it is on disk.
+pub(super) fn is_effect(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
+    )
 }
 
 /// Returns the input that stops a run for a reason.
@@ -52,7 +89,15 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::ItemSkipped { .. }
         | Event::ItemDeadLettered { .. }
         | Event::ReplayStarted { .. }
-        | Event::DlqItemRemoved { .. } => true,
+        | Event::DlqItemRemoved { .. }
+        | Event::DlqItemUpdated { .. }
+        | Event::ApprovalRequested(_)
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalDenied { .. }
+        | Event::EffectPrepared(_)
+        | Event::EffectCommitted { .. }
+        | Event::EffectReconciled { .. }
+        | Event::EffectCompensated { .. } => true,
         Event::JobResumed { .. }
         | Event::PhaseStarted { .. }
         | Event::ItemQueued {}

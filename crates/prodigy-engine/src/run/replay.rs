@@ -1,12 +1,72 @@
 //! Which dead letters a run tries again.
 
-use prodigy_core::{
-    event::{PhaseName, Reopened},
-    ids::ItemId,
-    job::{Job, Replays, Stage},
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use super::{Error, Settings};
+use prodigy_core::{
+    audit::IdentityKind,
+    dlq::{EntryStatus, RunFacts},
+    event::{PhaseName, Reopened},
+    ids::{ItemId, JobId, hex},
+    job::{Job, Replays, Stage},
+    replay::{Asked, Policy, Velocity, Verdict},
+};
+use sha2::{Digest as _, Sha256};
+
+use super::{Error, Settings, gate::Gate};
+use crate::{
+    clock,
+    dlq::{Bench, Queue, Wanted},
+    store::{self, JobLock},
+};
+
+/// As much of a policy file is looked at as can be read.
+const LIMIT: u64 = 16 * 1024 * 1024;
+
+/// The policy in force, and how to see whether it still is.
+#[derive(Clone, Debug)]
+pub struct PolicyInForce {
+    /// What it says.
+    pub policy: Arc<Policy>,
+    file: PathBuf,
+    /// The SHA-256 of the file; `None` if there was none.
+    sha256: Option<String>,
+}
+
+impl PolicyInForce {
+    /// Names the policy that was read from a file, and what was seen of the file before.
+    pub fn new(policy: Arc<Policy>, file: PathBuf, seen: Option<String>) -> Self {
+        Self { policy, file, sha256: seen }
+    }
+
+    /// Looks at a policy file; returns its SHA-256, or `None` if there is none.
+    pub fn look(file: &Path) -> Result<Option<String>, store::Error> {
+        let failed = |error| store::Error::io("read", file, error);
+        let is_file = match fs::metadata(file) {
+            Ok(found) => found.is_file(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        // What is no file cannot be used, and whoever reads it says so.
+        if !is_file {
+            return Ok(None);
+        }
+        let mut text = Vec::new();
+        let opened = fs::File::open(file).map_err(failed)?;
+        opened.take(LIMIT).read_to_end(&mut text).map_err(failed)?;
+        Ok(Some(hex(&Sha256::digest(&text))))
+    }
+
+    /// Returns whether the file still says what it said.
+    pub fn is_current(&self) -> Result<bool, store::Error> {
+        Ok(Self::look(&self.file)? == self.sha256)
+    }
+}
 
 /// Dead letters that somebody wants to be tried again.
 #[derive(Clone, Debug)]
@@ -17,62 +77,141 @@ pub struct Replay {
     pub rerun_reduce: bool,
     /// Who asks for it.
     pub by: String,
+    /// How it is known that it is them.
+    pub identity: IdentityKind,
     /// Why.
     pub reason: Option<String>,
+    /// What decides.
+    pub policy: PolicyInForce,
+    /// How fast, which is never faster than the policy says.
+    pub velocity: Velocity,
 }
 
 /// Which dead letters are tried again.
 #[derive(Clone, Debug)]
 pub enum Which {
-    /// Those whose reasons allow it without anybody asking, along with everything else.
+    /// Those that the policy lets without anybody asking, along with everything else.
     Unasked,
     /// These, and nothing else.
     Asked {
         /// The items.
-        items: Vec<ItemId>,
-        /// Those of them that are tried again although their reason speaks against it.
-        forced: Vec<ItemId>,
+        wanted: Wanted,
+        /// Those of them that somebody takes on themselves.
+        forced: BTreeSet<ItemId>,
     },
 }
 
+/// What a run does about dead letters.
+#[derive(Default)]
+pub(super) struct Planned {
+    pub(super) replays: Replays,
+    pub(super) reopened: Option<Reopened>,
+    pub(super) gate: Option<Gate>,
+}
+
 impl Replay {
-    /// Returns what is to be tried again, and what that means for the job.
+    /// Returns what is to be tried again, what that means for the job, and who decides anew
+    /// when it is about to be.
     pub(super) fn plan(
         self,
-        settings: &Settings,
+        settings: &mut Settings,
+        id: &JobId,
         job: &Job,
-    ) -> Result<(Replays, Option<Reopened>), Error> {
-        let Self { which, rerun_reduce, by, reason } = self;
-        let replays = match which {
-            Which::Unasked => {
-                let places = job.replayed_unasked();
-                Replays { places, by, reason, ..Replays::default() }
+        run: RunFacts,
+        lock: &JobLock,
+    ) -> Result<Planned, Error> {
+        let Self { which, rerun_reduce, by, identity, reason, policy, velocity } = self;
+        let only = matches!(which, Which::Asked { .. });
+        let mut replays = Replays::new(only, by.clone(), reason.clone(), velocity);
+        let is_needed = only || job.replays_unasked() && has_dead_letters(job);
+        let mut gate = None;
+        if is_needed {
+            let submitter = job.started.as_ref().and_then(|started| started.by.clone());
+            let opened = Queue::open_held(&settings.layout, id, lock).and_then(|queue| {
+                let bench = Bench::new(Arc::clone(&policy.policy), Some(run), &queue)?;
+                Ok((queue, bench.among(submitter, Some(by.clone()))))
+            });
+            match opened {
+                Ok((queue, bench)) => {
+                    let (wanted, forced, asked) = match which {
+                        Which::Asked { wanted, forced } => (wanted, forced, Asked::Asked),
+                        Which::Unasked => {
+                            (unasked(&queue, &bench, settings), BTreeSet::new(), Asked::Unasked)
+                        }
+                    };
+                    want(&mut replays, &wanted, job);
+                    let asked_by = Gate::new(queue, bench, policy).asked_by(by, identity, reason);
+                    gate = Some(asked_by.with(asked, forced));
+                }
+                Err(error) if only => return Err(Error::Letters(error)),
+                // Nobody asked for them, so the rest of the job goes on.
+                Err(error) => {
+                    let note = format!("warning: the dead letters are left alone: {error}");
+                    settings.reporter.note(&note);
+                }
             }
-            Which::Asked { items, forced } => {
-                let dead = |items: Vec<ItemId>| {
-                    let found = items.into_iter().filter_map(|id| job.map.as_ref()?.find(&id));
-                    found
-                        .filter(|(_, item)| item.stage == Stage::DeadLettered)
-                        .map(|(at, _)| at)
-                        .collect()
-                };
-                let (places, forced) = (dead(items), dead(forced));
-                Replays { places, forced, only: true, by, reason }
-            }
-        };
-        let is_over = job.phases_done.contains(&PhaseName::Map);
-        if !is_over {
-            // Replays that were cut off go on, and what comes after them may have been done.
-            let again = rerun_reduce && job.phases_done.contains(&PhaseName::Reduce);
-            let reopened = again.then_some(Reopened { rerun_reduce, base_commit: None });
-            return Ok((replays, reopened));
         }
-        if replays.places.is_empty() {
-            return Ok((replays, None));
-        }
-        let base_commit = new_base(settings, job)?;
-        Ok((replays, Some(Reopened { rerun_reduce, base_commit })))
+        let reopened = reopened(settings, job, rerun_reduce, !replays.is_claimed())?;
+        Ok(Planned { replays, reopened, gate })
     }
+}
+
+/// Returns whether some items are dead letters.
+fn has_dead_letters(job: &Job) -> bool {
+    job.map.as_ref().is_some_and(|map| map.counts.dead_lettered > 0)
+}
+
+/// Returns the dead letters that the policy lets be replayed without anybody asking.
+fn unasked(queue: &Queue, bench: &Bench, settings: &mut Settings) -> Wanted {
+    let mut wanted = Wanted::default();
+    let now = clock::now();
+    for heading in queue.headings() {
+        match heading {
+            Ok(heading) if heading.status == EntryStatus::Open => {
+                let ruling = bench.ruling(queue, &heading, Asked::Unasked, now);
+                if ruling.verdict == Verdict::Replay {
+                    wanted.add(&heading);
+                }
+            }
+            Ok(_) => {}
+            // One that cannot be read is left alone.
+            Err(error) => settings.reporter.note(&format!("warning: {error}")),
+        }
+    }
+    wanted
+}
+
+/// Adds those of the dead letters that still are dead letters.
+fn want(replays: &mut Replays, wanted: &Wanted, job: &Job) {
+    let Some(map) = &job.map else { return };
+    let dead = |id: &ItemId| {
+        let (at, item) = map.find(id)?;
+        (item.stage == Stage::DeadLettered).then_some(at)
+    };
+    replays.want(wanted.causes().flat_map(|cause| {
+        let places = cause.items.iter().filter_map(dead);
+        places.map(|at| (at, &*cause.signature, &*cause.pattern))
+    }));
+}
+
+/// Returns what replays mean for a job that is over, or nearly so.
+fn reopened(
+    settings: &Settings,
+    job: &Job,
+    rerun_reduce: bool,
+    has_replays: bool,
+) -> Result<Option<Reopened>, Error> {
+    let is_over = job.phases_done.contains(&PhaseName::Map);
+    if !is_over {
+        // Replays that were cut off go on, and what comes after them may have been done.
+        let again = rerun_reduce && job.phases_done.contains(&PhaseName::Reduce);
+        return Ok(again.then_some(Reopened { rerun_reduce, base_commit: None }));
+    }
+    if !has_replays {
+        return Ok(None);
+    }
+    let base_commit = new_base(settings, job)?;
+    Ok(Some(Reopened { rerun_reduce, base_commit }))
 }
 
 /// Returns where a new worktree for the job begins, if the old one is gone.

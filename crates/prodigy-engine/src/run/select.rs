@@ -18,7 +18,7 @@ use prodigy_core::{
 use super::{Error, Run, files::matching_files, parts::Answer};
 use crate::{
     step::{self, Workplace},
-    store::Spool,
+    store::{Edits, Spool},
 };
 
 /// The largest input that is read.
@@ -68,7 +68,10 @@ impl Run {
         }
         let path = self.parts.settings.layout.items_file(&self.parts.id);
         let sha256 = self.job.map.as_ref().map(|map| map.sha256.clone()).unwrap_or_default();
-        let spool = Spool::open(&path, &sha256)?;
+        let items = self.job.map.iter().flat_map(|map| map.items.iter().enumerate());
+        let edited = items.filter_map(|(at, item)| Some((at, item.edited.as_deref()?.to_owned())));
+        let edits = Edits::new(&self.parts.settings.layout, &self.parts.id, edited.collect());
+        let spool = Spool::open(&path, &sha256)?.edited(edits);
         self.parts.spool = Some(spool.clone());
         Ok(spool)
     }

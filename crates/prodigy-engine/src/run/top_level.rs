@@ -97,6 +97,7 @@ impl TopLevel {
             inner: scope.inner,
             snapshot: seen.snapshot,
             log: done.log,
+            adopted: done.adopted,
         }));
         Answer { input, fingerprint: Some(seen.fingerprint), note: None }
     }

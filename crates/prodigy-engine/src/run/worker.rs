@@ -18,7 +18,7 @@ use super::{
 use crate::{
     git::{self, JobTree, Leftover, Slot},
     queue::{Claim, Outcome, Settled, WorkQueue as _},
-    step::{Identity, ItemIdentity, Supervisors, Workplace, fault, worktree_fault},
+    step::{Identity, ItemIdentity, KnownEffects, Supervisors, Workplace, fault, worktree_fault},
 };
 
 /// Takes attempts until there are no more.
@@ -30,6 +30,7 @@ pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
         supervisors: Supervisors::default(),
         old: None,
         kept: Vec::new(),
+        effects: Arc::default(),
     };
     while let Some(claim) = desk.crew.queue.claim(agent).await {
         desk.see_through(claim).await;
@@ -47,6 +48,8 @@ pub(super) struct Desk {
     pub(super) old: Option<String>,
     /// What stays in the worktree from item to item.
     kept: Vec<String>,
+    /// What is known of the changes that the attempt under way makes outside.
+    effects: Arc<KnownEffects>,
 }
 
 /// What is left when an attempt is over.
@@ -62,6 +65,8 @@ impl Desk {
     /// Makes an attempt and does what becomes of it.
     async fn see_through(&mut self, claim: Claim) {
         let assignment = claim.assignment.clone();
+        let ledger = assignment.ledger.clone();
+        self.effects = Arc::new(KnownEffects::new(ledger, assignment.may_repeat));
         let over = self.attempt(&claim).await;
         let (id, mut left, mut is_clean) = (over.id, over.left, over.is_clean);
         let mut is_done = matches!(&over.outcome, Outcome::Completed(done) if !done.has_commits());
@@ -234,6 +239,7 @@ impl Desk {
             tree: tree.clone(),
             supervisors: self.supervisors.clone(),
             spent: std::sync::Mutex::default(),
+            effects: Arc::clone(&self.effects),
         }
     }
 
@@ -308,8 +314,9 @@ impl Over {
 
 /// Returns whether a failure leaves a worktree in which no process is at work.
 pub(super) fn is_orderly(failure: &Failure) -> bool {
+    // A check may have had more to say than why the step ended.
     !matches!(
-        failure.kind,
+        failure.cause.unwrap_or(failure.kind),
         FailureKind::Timeout
             | FailureKind::Stalled
             | FailureKind::WorkerLost

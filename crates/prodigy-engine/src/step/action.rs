@@ -21,12 +21,17 @@ use rustix::fs::OFlags;
 
 use super::{
     Scope, Workplace,
+    external::{guarded, prompt_intent, script_intent},
     fault::file_failure,
     foreach,
     output::{Failed, Limits, Output, judge},
     workplace::inside,
 };
-use crate::{agent::AgentRequest, process::Launch, store};
+use crate::{
+    agent::AgentRequest,
+    process::{Ended, Launch},
+    store,
+};
 
 /// The most that a step may write to its result file.
 const RESULT_LIMIT: u64 = 64 * 1024;
@@ -53,13 +58,19 @@ pub(super) async fn carry_out(
 ) -> Result<Output, Box<Failed>> {
     match &step.action {
         StepAction::Shell { script, program } => {
-            let bound = script.bind(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
-            shell(workplace, step, &scope.vars, which, program, &bound).await
+            let bound = bind(script, &scope.vars).map_err(Failed::bare)?;
+            let vars = &scope.vars;
+            let action = shell(workplace, step, vars, which, program, &bound);
+            let intent = || script_intent(program, &bound);
+            Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::Agent { agent, prompt } => {
             let prompt =
                 prompt.render(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
-            ask(workplace, step, &scope.vars, which, agent, &prompt).await
+            let vars = &scope.vars;
+            let action = ask(workplace, step, vars, which, agent, &prompt);
+            let intent = || prompt_intent(agent, &prompt);
+            Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::WriteFile { path, content, format, mode, create_dirs } => {
             let file = File { path, content, format: *format, mode: *mode, dirs: *create_dirs };
@@ -80,7 +91,25 @@ pub(super) async fn shell(
     program: &str,
     bound: &Bound,
 ) -> Result<Output, Box<Failed>> {
-    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    let launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let (slot, ended) = launch_script(workplace, launch, program, bound).await?;
+    let output = Output::of(slot, &ended);
+    match judge(&ended, &output, &limits) {
+        None => Ok(output),
+        Some(failure) => {
+            Err(Failed::of(said(workplace, which.path, failure), output, &ended.status))
+        }
+    }
+}
+
+/// Runs a script in a launch that has everything else.
+pub(super) async fn launch_script(
+    workplace: &Workplace,
+    mut launch: Launch,
+    program: &str,
+    bound: &Bound,
+) -> Result<(u32, Ended), Box<Failed>> {
     launch.argv = vec![program.into(), "-c".into(), (&bound.text).into()];
     launch.env.extend(bound.env.iter().map(|(name, value)| (name.into(), value.into())));
     let mut kept = Vec::new();
@@ -89,13 +118,7 @@ pub(super) async fn shell(
         launch.env.push((name.into(), file.path().into()));
         kept.push(file);
     }
-    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
-    let (slot, ended) = workplace.launch(launch).await.map_err(Failed::bare)?;
-    let output = Output::of(slot, &ended);
-    match judge(&ended, &output, &limits) {
-        None => Ok(output),
-        Some(failure) => Err(Failed::with(said(workplace, which.path, failure), output)),
-    }
+    workplace.launch(launch).await
 }
 
 /// Runs a script and returns all that it prints.
@@ -144,7 +167,7 @@ async fn ask(
     launch.stdin = asked.stdin;
     launch.env.extend(asked.env);
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
-    let (slot, ended) = workplace.launch(launch).await.map_err(Failed::bare)?;
+    let (slot, ended) = workplace.launch(launch).await?;
     let report = agent.report(&ended);
     let mut output = Output::of(slot, &ended);
     output.instead = Some(report.output.clone());
@@ -159,12 +182,14 @@ async fn ask(
     let failure = ended.ended_by.and_then(|_| judge(&ended, &output, &limits)).or(report.failure);
     match failure {
         None => Ok(output),
-        Some(failure) => Err(Failed::with(said(workplace, which.path, failure), output)),
+        Some(failure) => {
+            Err(Failed::of(said(workplace, which.path, failure), output, &ended.status))
+        }
     }
 }
 
 /// Makes a launch with everything but the program.
-fn prepare(
+pub(super) fn prepare(
     workplace: &Workplace,
     step: &Step,
     vars: &Vars,

@@ -7,6 +7,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
 };
 
+use super::output::{Failed, Output};
 use crate::process;
 
 /// Makes a failure of something that could not be done with a worktree.
@@ -34,19 +35,26 @@ pub(super) fn file_failure(error: &io::Error, message: &str) -> Failure {
 }
 
 /// Makes a failure of a launch that was not seen to its end.
-pub(super) fn not_launched(error: &process::Error) -> Failure {
+pub(super) fn not_launched(error: &process::Error) -> Box<Failed> {
     match error {
-        process::Error::TooLarge => Failure::new(FailureKind::PayloadTooLarge, error.to_string()),
+        process::Error::TooLarge => {
+            Failed::bare(Failure::new(FailureKind::PayloadTooLarge, error.to_string()))
+        }
         // The step was not started.
         process::Error::Log { message } => {
             let kind = of_text(message).unwrap_or(FailureKind::StoreUnavailable);
-            Failure::new(kind, error.to_string())
+            Failed::bare(Failure::new(kind, error.to_string()))
         }
-        process::Error::Start { .. }
-        | process::Error::TimedOut { .. }
+        // There was no supervisor that could have started it.
+        process::Error::Start { .. } | process::Error::NoSupervisor { .. } => {
+            Failed::bare(Failure::new(FailureKind::WorkerLost, error.to_string()))
+        }
+        process::Error::TimedOut { .. }
         | process::Error::TooMuchOutput { .. }
         | process::Error::Follow { .. }
-        | process::Error::NoSupervisor { .. }
-        | process::Error::Lost { .. } => Failure::new(FailureKind::WorkerLost, error.to_string()),
+        | process::Error::Lost { .. } => {
+            let failure = Failure::new(FailureKind::WorkerLost, error.to_string());
+            Failed::with(failure, Output::default())
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use prodigy_core::{
     event::{AfterFailure, Event, LogRange, StepCompleted, StepStatus},
-    failure::{Failure, FailureKind},
+    failure::{Class, Failure, FailureKind},
     workflow::{Step, filled_label, step_label},
 };
 
@@ -84,7 +84,11 @@ async fn tries(
             Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
-        let Some(retry) = &task.step.retry else { return Err(failed) };
+        // What may have been done already is not done a second time.
+        let may_retry = may_be_repeated(workplace, task, &failed.failure);
+        let Some(retry) = task.step.retry.as_ref().filter(|_| may_retry) else {
+            return Err(failed);
+        };
         let wait = retry.delay(*attempt, random());
         // A try that could only begin after the end of an enclosing limit is no try.
         let too_late = task
@@ -140,7 +144,7 @@ pub(super) async fn once(
         scope.capture(&capture.name, value);
     }
     if step.auto_commit {
-        let message = step_label(step);
+        let message = format!("{}\n\n{}\n", step_label(step), workplace.identity.trailer());
         workplace.check_settings().map_err(fail)?;
         workplace.tree.commit_all(&message).map_err(|error| {
             let Failure { kind, message, .. } = fault(&error);
@@ -155,6 +159,12 @@ pub(super) async fn once(
         judge::satisfied(workplace, task, validate, scope, &output).await.map_err(fail)?;
     }
     Ok(output)
+}
+
+/// Returns whether a failed step may be tried again: nothing outside can have been changed,
+/// or it does no harm to change it again.
+pub(super) fn may_be_repeated(workplace: &Workplace, task: Task<'_>, failure: &Failure) -> bool {
+    failure.kind.class() != Class::Commit && !workplace.effects.is_open_at(task.path)
 }
 
 /// Returns the commit that the worktree is at.
@@ -197,6 +207,7 @@ async fn settle(
         output: output.shown(),
         agent: output.agent,
         log: output.log(),
+        adopted: output.adopted,
     };
     let failed = match tried {
         Ok(output) => {
@@ -305,6 +316,7 @@ fn tell_completed(workplace: &Workplace, task: Task<'_>, done: &Done, took: Dura
         inner: std::collections::BTreeMap::new(),
         snapshot: None,
         log: done.log.clone(),
+        adopted: done.adopted,
     })));
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{
     Finished, Scope, Workplace,
-    flow::{Task, once, sequence, tell_failed, tell_started},
+    flow::{Task, may_be_repeated, once, sequence, tell_failed, tell_started},
     output::{Failed, Output},
 };
 
@@ -68,7 +68,7 @@ pub(super) struct Last {
 impl Last {
     /// Puts the failure on record, with what follows it.
     fn record(&self, workplace: &Workplace, task: Task<'_>, then: AfterFailure) {
-        let Failed { failure, output } = &self.failed;
+        let Failed { failure, output, .. } = &self.failed;
         let took = self.begun.elapsed();
         tell_failed(workplace, task.path, self.attempt, failure, then, took, output.log());
     }
@@ -81,7 +81,7 @@ impl Last {
 
     /// Sets `${error.…}` and `${shell.output}` for the handler.
     fn set_error(&self, scope: &mut Scope, task: Task<'_>) {
-        let Failed { failure, output } = &self.failed;
+        let Failed { failure, output, .. } = &self.failed;
         scope.vars.set(
             "error",
             json!({
@@ -125,7 +125,7 @@ pub(super) async fn handle(
             last.go_on(workplace, task)
         }
         None => {
-            let Failed { failure, output } = last.failed;
+            let Failed { failure, output, .. } = last.failed;
             Handled::Stop { failure, output, attempt: last.attempt }
         }
     }
@@ -158,7 +158,8 @@ async fn mend(
         if matches!(handled, Handler::Interrupted) {
             return Handled::Interrupted;
         }
-        if tries_left == 0 {
+        // What may have been done already is not done a second time.
+        if tries_left == 0 || !may_be_repeated(workplace, task, &last.failed.failure) {
             return verdict(workplace, task, on_failure, handled, last);
         }
         last.record(workplace, task, AfterFailure::Retry);
@@ -239,6 +240,6 @@ fn verdict(
         let message = &mut last.failed.failure.message;
         *message = format!("{message} (its handler failed: {})", handler.message);
     }
-    let Failed { failure, output } = last.failed;
+    let Failed { failure, output, .. } = last.failed;
     Handled::Stop { failure, output, attempt: last.attempt }
 }

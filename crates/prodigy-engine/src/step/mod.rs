@@ -5,11 +5,13 @@
 //! return value. Nothing here writes the journal.
 
 mod action;
+mod external;
 mod fault;
 mod flow;
 mod foreach;
 mod handler;
 mod judge;
+mod known;
 mod output;
 mod workplace;
 
@@ -24,9 +26,13 @@ use prodigy_core::{
 use serde_json::Value;
 
 pub use action::printed;
+pub use external::{Looked, look, undo};
 pub use fault::{fault, worktree_fault};
 pub use flow::{Task, millis, random, run, stopped};
-pub use workplace::{Identity, ItemIdentity, Supervisors, Tools, Workplace, inside, visible};
+pub use known::KnownEffects;
+pub use workplace::{
+    Identity, ItemIdentity, Supervisors, Told, Tools, Workplace, inside, trailer, visible,
+};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +124,8 @@ pub struct Done {
     pub agent: bool,
     /// Where its output stands.
     pub log: Option<LogRange>,
+    /// Whether nothing was run for it, because the change outside had been made before.
+    pub adopted: bool,
 }
 
 impl Done {

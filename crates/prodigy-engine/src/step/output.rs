@@ -42,6 +42,8 @@ pub(super) struct Output {
     pub(super) instead: Option<String>,
     /// Whether an agent made it.
     pub(super) agent: bool,
+    /// Whether nothing was run for it, because the change outside had been made before.
+    pub(super) adopted: bool,
 }
 
 /// A failure with the output that came before it, for handlers and logs.
@@ -51,17 +53,25 @@ pub(super) struct Failed {
     pub(super) failure: Failure,
     /// What came before.
     pub(super) output: Output,
+    /// Whether a process was started, so that it may have changed something.
+    pub(super) has_begun: bool,
 }
 
 impl Failed {
     /// Makes one that came before any output.
     pub(super) fn bare(failure: Failure) -> Box<Self> {
-        Self::with(failure, Output::default())
+        Box::new(Self { failure, output: Output::default(), has_begun: false })
+    }
+
+    /// Makes one of a process, which may not have been started at all.
+    pub(super) fn of(failure: Failure, output: Output, status: &Status) -> Box<Self> {
+        let has_begun = !matches!(status, Status::NotStarted { .. });
+        Box::new(Self { failure, output, has_begun })
     }
 
     /// Makes one; boxed, since most tries succeed.
     pub(super) fn with(failure: Failure, output: Output) -> Box<Self> {
-        Box::new(Self { failure, output })
+        Box::new(Self { failure, output, has_begun: true })
     }
 }
 
@@ -80,6 +90,7 @@ impl Output {
             exit_code: ended.status.code(),
             instead: None,
             agent: false,
+            adopted: false,
         }
     }
 
@@ -203,6 +214,7 @@ impl Output {
             message: message.into(),
             exit_code: Some(self.exit_code),
             output_tail: self.tail(),
+            cause: None,
         }
     }
 }

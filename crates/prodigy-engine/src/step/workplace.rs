@@ -10,6 +10,7 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
+    effect::idempotency_key,
     event::{Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
@@ -17,8 +18,13 @@ use prodigy_core::{
     workflow::EnvVar,
 };
 use serde_json::Value;
+use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
-use super::fault::{fault, not_launched};
+use super::{
+    KnownEffects,
+    fault::{fault, not_launched},
+    output::{Failed, Output},
+};
 use crate::{
     agent::Agent,
     clock,
@@ -52,6 +58,16 @@ impl Identity {
     pub fn item_name(&self) -> &str {
         self.item.as_ref().map_or(OWN_STEPS, |item| item.id.as_str())
     }
+
+    /// Returns the line of a commit message by which the work can be found again.
+    pub(super) fn trailer(&self) -> String {
+        trailer(&self.job, self.item_name())
+    }
+}
+
+/// Returns the line of a commit message by which the work on an item can be found again.
+pub fn trailer(job: &JobId, item: &str) -> String {
+    format!("Prodigy-Idempotency-Key: {job}:{item}")
 }
 
 /// Everything a step needs besides its variables.
@@ -66,6 +82,16 @@ pub struct Workplace {
     pub supervisors: Supervisors,
     /// What agents said they cost.
     pub spent: Mutex<f64>,
+    /// What is known of the changes that the steps make outside.
+    pub effects: Arc<KnownEffects>,
+}
+
+/// Something that happened inside a step.
+pub struct Told {
+    /// What.
+    pub fact: Fact,
+    /// Hears when it is safe on disk, if somebody waits for that.
+    pub safe: Option<oneshot::Sender<()>>,
 }
 
 /// What all steps of a job share.
@@ -95,7 +121,7 @@ pub struct Tools {
     /// Ends everything.
     pub stop: Stop,
     /// Where the job hears what happens inside steps.
-    pub events: tokio::sync::mpsc::UnboundedSender<Fact>,
+    pub events: UnboundedSender<Told>,
 }
 
 /// Supervisors that wait for the next step, each with the number of its log files.
@@ -145,20 +171,42 @@ impl Tools {
     /// Tells the job what happened.
     pub fn tell(&self, fact: Fact) {
         // The job stops listening only when it is over; then nobody needs to know.
-        self.events.send(fact).ok();
+        self.events.send(Told { fact, safe: None }).ok();
     }
 }
 
 impl Workplace {
     /// Tells the job what happened inside a step.
     pub fn tell(&self, event: Event) {
+        self.tools.tell(self.fact(event));
+    }
+
+    /// Tells the job of a change outside, and waits until that is on disk.
+    ///
+    /// An error means that nobody will ever know of it: the job is over, or its journal
+    /// cannot be written.
+    pub(super) async fn record(&self, event: Event) -> Result<(), Failure> {
+        self.effects.apply(&event);
+        let (safe, is_safe) = oneshot::channel();
+        self.tools.events.send(Told { fact: self.fact(event), safe: Some(safe) }).ok();
+        is_safe.await.map_err(|_| {
+            let message = "what it changes outside could not be recorded";
+            Failure::new(FailureKind::StoreUnavailable, message)
+        })
+    }
+
+    fn fact(&self, event: Event) -> Fact {
         let item = self.identity.item.as_ref();
-        let fact = Fact {
+        Fact {
             agent_id: item.map(|item| item.agent),
             item_id: item.map(|item| item.id.clone()),
             event,
-        };
-        self.tools.tell(fact);
+        }
+    }
+
+    /// Returns the name of a step's change outside.
+    pub(super) fn effect_key(&self, step: &str) -> String {
+        idempotency_key(&self.identity.job, self.identity.item_name(), step)
     }
 
     /// Returns what agents said they cost so far.
@@ -218,7 +266,7 @@ impl Workplace {
         set(&mut env, "PRODIGY_ITEM_ID", item);
         set(&mut env, "PRODIGY_ATTEMPT", attempt.to_string());
         set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
-        set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", format!("{job}:{item}:{step}"));
+        set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", self.effect_key(step));
         set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
         set(&mut env, "PRODIGY_AUTOMATION", "true");
         set(&mut env, process::JOB_MARKER, &self.tools.state);
@@ -240,7 +288,7 @@ impl Workplace {
     }
 
     /// Runs a program under a supervisor.
-    pub(super) async fn launch(&self, mut launch: Launch) -> Result<(u32, Ended), Failure> {
+    pub(super) async fn launch(&self, mut launch: Launch) -> Result<(u32, Ended), Box<Failed>> {
         let lost = |error: process::Error| not_launched(&error);
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
@@ -255,7 +303,8 @@ impl Workplace {
         let ended = supervisor.run(&launch, &self.tools.stop).await.map_err(lost)?;
         self.supervisors.give(slot, supervisor);
         if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {
-            self.unlock(began).await?;
+            let unlocked = self.unlock(began).await;
+            unlocked.map_err(|failure| Failed::with(failure, Output::of(slot, &ended)))?;
         }
         Ok((slot, ended))
     }

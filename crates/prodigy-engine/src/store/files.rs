@@ -205,6 +205,20 @@ pub fn open_to_read(path: &Path) -> Result<File, Error> {
     open_regular(path, Mode::Read)
 }
 
+/// Opens a file to read it and to append to it; it and the directories above it are made, for
+/// good, if they are not there.
+pub(crate) fn open_to_append(path: &Path) -> Result<File, Error> {
+    match open_regular(path, Mode::Append) {
+        Err(error) if error.is_not_found() => {
+            create_dir(parent(path))?;
+            open_or_create(path)?;
+            sync_dir(parent(path))?;
+            open_regular(path, Mode::Append)
+        }
+        opened => opened,
+    }
+}
+
 /// Opens a regular file for locking, making it if it is not there.
 pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
     match create_file(path) {
@@ -238,7 +252,7 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// Returns the first of `path` + `suffix`, `…-2`, `…-3` that nothing has yet.
-pub(super) fn free_name(path: &Path, suffix: &str) -> Result<PathBuf, Error> {
+pub(crate) fn free_name(path: &Path, suffix: &str) -> Result<PathBuf, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (1..=TRIES)
         .map(|number| match number {

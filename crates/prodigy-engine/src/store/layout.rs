@@ -86,6 +86,11 @@ impl Layout {
         self.state_dir(job).join("items.jsonl")
     }
 
+    /// Returns where the data of items is that was changed by hand.
+    pub fn edits_dir(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("edited")
+    }
+
     /// Returns where the results of a job's items are, for its reduce phase.
     pub fn results_file(&self, job: &JobId) -> PathBuf {
         self.state_dir(job).join("map-results.json")
@@ -123,6 +128,16 @@ impl Layout {
     /// Returns the file with all that an item which was given up had changed and not committed.
     pub fn dlq_patch(&self, job: &JobId, item: &ItemId) -> PathBuf {
         self.dlq_items_dir(job).with_file_name("patches").join(format!("{item}.patch"))
+    }
+
+    /// Returns the audit trail of the repository.
+    pub fn audit_file(&self) -> PathBuf {
+        self.below("audit").join("audit.jsonl")
+    }
+
+    /// Returns the lock of whoever appends to the audit trail.
+    pub fn audit_lock(&self) -> PathBuf {
+        self.below("audit").join("lock")
     }
 
     /// Returns a job's lock.
@@ -202,6 +217,8 @@ mod tests {
             layout.dlq_index(&job),
             layout.dlq_dir(&job),
             layout.dlq_patch(&job, &ItemId::at(1, 1)),
+            layout.audit_file(),
+            layout.audit_lock(),
         ];
         insta::assert_snapshot!(paths.map(|p| p.display().to_string()).join("\n"), @"
         /h/events/repo/job-1
@@ -222,6 +239,8 @@ mod tests {
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/index.json
         /h/dlq/repo/job-1
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/patches/item-001.patch
+        /h/audit/repo/audit.jsonl
+        /h/audit/repo/lock
         ");
     }
 

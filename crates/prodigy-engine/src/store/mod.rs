@@ -5,6 +5,7 @@
 //! is not synced, or whose directory is not, is gone after a power failure.
 
 mod checkpoint;
+mod edits;
 mod error;
 mod files;
 #[cfg(test)]
@@ -23,12 +24,13 @@ mod spool;
 mod syncer;
 
 pub use checkpoint::{load_checkpoint, save_checkpoint};
+pub use edits::{Edits, read_edit, write_edit};
 pub use error::Error;
 pub use files::{
     create_dir, create_projection, open_projection, open_to_read, prepare_home, read_bounded,
     write_atomic, write_projection,
 };
-pub(crate) use files::{move_aside, plainly};
+pub(crate) use files::{free_name, move_aside, open_to_append, plainly};
 pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::Layout;

@@ -551,6 +551,7 @@ mod tests {
                 include_str!("../../tests/golden/v1/every-event.jsonl"),
             ),
             ("mapreduce-20260824-101500-a1b2", include_str!("../../tests/golden/v1/items.jsonl")),
+            ("governed-20261116-090000-c3d4", include_str!("../../tests/golden/v1/governed.jsonl")),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);

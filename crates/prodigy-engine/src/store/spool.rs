@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Error,
+    Edits, Error,
     files::{self, Mode},
     replacement::Replacement,
 };
@@ -38,7 +38,7 @@ const HEAD: usize = 160;
 /// A line is `{"id":"item-001","index":0,"data":…}`. The data is what the input has,
 /// digit for digit; only line breaks between its tokens become blanks.
 #[derive(Clone, Debug)]
-pub struct Spool(Arc<Inner>);
+pub struct Spool(Arc<Inner>, Arc<Edits>);
 
 #[derive(Debug)]
 struct Inner {
@@ -91,7 +91,8 @@ impl Spool {
         file.commit()?;
         let file = files::open_regular(path, Mode::Read)?;
         let sha256 = hex(&hash.finalize());
-        Ok(Self(Arc::new(Inner { path: path.to_owned(), file, sha256, offsets })))
+        let inner = Inner { path: path.to_owned(), file, sha256, offsets };
+        Ok(Self(Arc::new(inner), Arc::default()))
     }
 
     /// Opens the items of a job again, which must be exactly those that were written.
@@ -115,7 +116,14 @@ impl Spool {
             return Err(Error::Altered { path: path.to_owned(), wanted: sha256.to_owned(), found });
         }
         offsets.shrink_to_fit();
-        Ok(Self(Arc::new(Inner { path: path.to_owned(), file, sha256: found, offsets })))
+        let inner = Inner { path: path.to_owned(), file, sha256: found, offsets };
+        Ok(Self(Arc::new(inner), Arc::default()))
+    }
+
+    /// Returns the same items, some of them with other data than what was chosen.
+    #[must_use]
+    pub fn edited(self, edits: Edits) -> Self {
+        Self(self.0, Arc::new(edits))
     }
 
     /// Returns the SHA-256 of the file, by which it is known when it is opened again.
@@ -143,7 +151,11 @@ impl Spool {
                 self.damaged(index, &format!("it holds the item with index {}", line.index))
             );
         }
-        Ok(SpooledItem { id: line.id, data: line.data.to_owned() })
+        let data = match self.1.of(index) {
+            Some(data) => data?,
+            None => line.data.to_owned(),
+        };
+        Ok(SpooledItem { id: line.id, data })
     }
 
     /// Reads the names of the items in their order, and nothing else of them.

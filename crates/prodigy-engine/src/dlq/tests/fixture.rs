@@ -7,7 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::EntryStatus,
+    dlq::{EntryStatus, RunFacts},
     event::{Event, Fact, Record},
     ids::{AgentId, ItemId},
     items::Item,
@@ -121,8 +121,8 @@ impl World {
 
     fn run(&self, before: u64, mask: Mask) -> Doing<'_> {
         let (layout, job) = (self.home.layout.clone(), self.home.job.clone());
-        let hash = "ab".repeat(32);
-        let letters = DeadLetters::start(layout, job, hash, before, mask, self.spool.clone());
+        let facts = RunFacts { workflow_hash: "ab".repeat(32), ..RunFacts::default() };
+        let letters = DeadLetters::start(layout, job, facts, before, mask, self.spool.clone());
         let lock = JobLock::take(&self.home.layout, &self.home.job).unwrap();
         Doing { world: self, letters: letters.unwrap(), last: before, lock: Some(lock) }
     }
@@ -131,6 +131,13 @@ impl World {
     pub(super) fn append(&self, facts: Vec<Fact>) -> Vec<Record> {
         self.now.set(self.now.get() + 1);
         self.journal.borrow_mut().append(facts, at(self.now.get())).unwrap()
+    }
+
+    /// Takes up the journal after somebody else appended to it.
+    pub(super) fn reopen(&self) {
+        let Home { layout, job, .. } = &self.home;
+        let (journal, _) = Journal::open(layout, job, Durability::Relaxed).unwrap();
+        self.journal.replace(journal);
     }
 
     /// Shows a text without what is different every time.
@@ -265,6 +272,17 @@ pub(super) fn kept() -> Value {
 
 pub(super) fn replayed(replay: u32) -> Value {
     json!({"event_type": "replay_started", "replay": replay, "by": "ann"})
+}
+
+pub(super) fn requested(digest: &str) -> Value {
+    json!({
+        "event_type": "approval_requested", "digest": digest, "by": "ben", "rule": "denied",
+        "policy_snapshot": "sha256:dd", "needed": 1, "expires_at": "2026-01-02T04:00:00Z",
+    })
+}
+
+pub(super) fn granted(digest: &str, by: &str) -> Value {
+    json!({"event_type": "approval_granted", "digest": digest, "by": by, "identity": "asserted"})
 }
 
 pub(super) fn completed(attempt: u32, commits: bool) -> Value {

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     super::fsck,
-    fixture::{World, completed, died, fact, failed, kept, merged, replayed, started},
+    fixture::{
+        World, completed, died, fact, failed, granted, kept, merged, replayed, requested, started,
+    },
 };
 
 /// Something that happens in the world.
@@ -26,6 +28,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         4 => (1_u32..4).prop_map(failed),
         3 => (1_u32..4).prop_map(died),
         2 => (1_u32..4).prop_map(replayed),
+        3 => any_word(),
         2 => (1_u32..4).prop_map(|attempt| completed(attempt, true)),
         1 => (1_u32..4).prop_map(|attempt| completed(attempt, false)),
         2 => Just(merged()),
@@ -44,6 +47,26 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => any::<(bool, bool)>()
             .prop_map(|(killed, wiped)| Happening::Next { killed, wiped: killed && wiped }),
         1 => Just(Happening::Settled),
+    ]
+}
+
+/// Returns something that somebody says to a replay, or the replay that relies on it.
+fn any_word() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        2 => Just(requested("sha256:aa")),
+        2 => Just(granted("sha256:aa", "carol")),
+        1 => Just(granted("sha256:bb", "dan")),
+        1 => Just(json!({
+            "event_type": "approval_denied", "digest": "sha256:aa", "by": "eve",
+            "identity": "asserted", "reason": "no",
+        })),
+        2 => (1_u32..4).prop_map(|replay| {
+            let mut replayed = replayed(replay);
+            replayed["allowed"] = json!({
+                "rule": "denied", "policy_snapshot": "sha256:dd", "approval": "sha256:aa",
+            });
+            replayed
+        }),
     ]
 }
 

@@ -2,10 +2,13 @@
 
 use std::fs;
 
-use prodigy_core::{event::Withdrawal, ids::ItemId};
+use prodigy_core::{
+    audit::IdentityKind,
+    ids::{ItemId, JobId},
+};
 
 use super::{
-    super::{Report, fsck, withdraw},
+    super::{AmendError, Amending, Amendment, Report, fsck},
     fixture::{World, completed, died, failed, replayed, started},
 };
 use crate::store::{JobLock, fixture::at, write_atomic};
@@ -30,15 +33,26 @@ fn all(world: &World) -> Vec<ItemId> {
     all
 }
 
-fn take(world: &World, how: Withdrawal) -> Vec<ItemId> {
-    let (layout, job) = (&world.home.layout, &world.home.job);
-    withdraw(layout, job, &all(world), how, "done by hand", "ann", at(100)).unwrap()
+fn take(world: &World, amendment: &Amendment) -> Vec<ItemId> {
+    amended(world, &world.home.job, amendment).unwrap()
+}
+
+fn amended(world: &World, job: &JobId, amendment: &Amendment) -> Result<Vec<ItemId>, AmendError> {
+    let amending = Amending {
+        layout: &world.home.layout,
+        job,
+        by: "ann",
+        identity: IdentityKind::Asserted,
+        reason: "done by hand",
+        now: at(100),
+    };
+    amending.amend(&all(world), amendment, &mut |_| Ok(()))
 }
 
 #[test]
 fn open_entries_can_be_dropped_and_stay_to_be_read() {
     let world = world();
-    assert_eq!(take(&world, Withdrawal::Dropped), [world.item(1)]);
+    assert_eq!(take(&world, &Amendment::Drop), [world.item(1)]);
     insta::assert_snapshot!(world.list(), @"
         item-001 dropped command_failed after 1, 0 replays
         item-003 resolved command_failed after 2, 1 replays
@@ -59,19 +73,19 @@ fn open_entries_can_be_dropped_and_stay_to_be_read() {
             },
         )
         "#);
-    assert_eq!(take(&world, Withdrawal::Dropped), []);
+    assert_eq!(take(&world, &Amendment::Drop), []);
 }
 
 #[test]
 fn entries_that_are_cleared_are_gone_unless_they_are_being_replayed() {
     let world = world();
-    assert_eq!(take(&world, Withdrawal::Cleared), [world.item(1), world.item(3)]);
+    assert_eq!(take(&world, &Amendment::Clear), [world.item(1), world.item(3)]);
     insta::assert_snapshot!(world.list(), @"
         item-002 replaying command_failed after 1, 1 replays, eligible
         0 open
         ");
     assert!(!world.file(1).exists() && world.file(2).exists() && !world.file(3).exists());
-    assert_eq!(take(&world, Withdrawal::Cleared), []);
+    assert_eq!(take(&world, &Amendment::Clear), []);
     // What was cleared does not come back.
     fs::remove_dir_all(world.home.layout.dlq_dir(&world.home.job)).unwrap();
     insta::assert_snapshot!(world.list(), @"
@@ -89,14 +103,13 @@ fn nothing_is_withdrawn_from_a_job_that_is_running() {
     let world = world();
     let (layout, job) = (&world.home.layout, &world.home.job);
     let _lock = JobLock::take(layout, job).unwrap();
-    let error = withdraw(layout, job, &all(&world), Withdrawal::Dropped, "x", "ann", at(1));
+    let error = amended(&world, job, &Amendment::Drop);
     let said = error.unwrap_err().to_string();
     assert!(
         said.starts_with(&format!("job `job-1` is held by process {} on ", std::process::id())),
         "{said}"
     );
-    let unknown =
-        withdraw(layout, &"other".parse().unwrap(), &[], Withdrawal::Dropped, "x", "a", at(1));
+    let unknown = amended(&world, &"other".parse().unwrap(), &Amendment::Drop);
     insta::assert_snapshot!(unknown.unwrap_err(), @"there is no job `other`");
     assert!(!layout.state_dir(&"other".parse().unwrap()).exists());
 }

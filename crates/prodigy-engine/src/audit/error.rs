@@ -1,0 +1,77 @@
+//! Why the audit trail could not be read or written.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{git, store};
+
+/// Why the audit trail could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The anchor could not be read or written.
+    #[error("the head of the audit trail cannot be anchored in git")]
+    Anchor(#[source] git::Error),
+    /// What the reference holds is no head.
+    #[error("the reference `{reference}` does not hold the head of the audit trail: {reason}")]
+    NoHead {
+        /// The reference.
+        reference: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The end of the file is not what was anchored.
+    #[error("the audit trail `{}` is not what was recorded: {reason}", path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A line of the file cannot be understood.
+    #[error("line {line} of the audit trail `{}` cannot be read: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another process appends to the audit trail and does not come to an end.
+    #[error("another process has held `{}` for {} s", path.display(), waited.as_secs())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// One record is longer than any reader would accept.
+    #[error("a record of {bytes} bytes is too long for the audit trail, which takes {limit}")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// Returns what the person could do next, if there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoHead { .. } | Self::Unfit { .. } | Self::Unreadable { .. } => {
+                Some("`prodigy audit verify` looks closer")
+            }
+            Self::Anchor(source) => source.hint(),
+            Self::TooLong { .. } => Some("give a shorter reason"),
+            Self::Store(_) | Self::Busy { .. } => None,
+        }
+    }
+
+    /// Returns whether the cause is a full disk or a used-up quota.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_disk_full())
+    }
+}

@@ -1,0 +1,23 @@
+//! The audit trail of a repository: one file that is only ever appended to.
+//!
+//! The head of the chain is anchored in a reference of the repository, so that records which
+//! are gone from the end of the file are missed. A record counts once it is anchored: who
+//! cannot append does not act.
+
+mod error;
+mod read;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod trail;
+mod verify;
+
+pub use error::Error;
+pub use read::{Records, read};
+pub use trail::{Audit, reference};
+pub use verify::verify;
+
+/// The longest a record may be.
+///
+/// Readers hold one line in memory, so this bounds what a damaged file can cost.
+const MAX_LINE: usize = 1024 * 1024;

@@ -1,0 +1,164 @@
+//! Appending to the audit trail.
+
+use std::{
+    fs::{File, TryLockError},
+    io::Write as _,
+    os::unix::{ffi::OsStrExt as _, fs::FileExt as _},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    Timestamp,
+    audit::{AuditRecord, ChainHead, NewRecord},
+    ids::hex,
+};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Error, MAX_LINE,
+    tail::{Misfit, Tail},
+};
+use crate::{
+    git::{Anchor, Repo},
+    store::{self, Layout, free_name, open_to_append, write_atomic},
+};
+
+/// How long another process may hold the lock: it syncs a file and moves a reference.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time between two tries to take the lock.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The audit trail of a repository.
+#[derive(Debug)]
+pub struct Audit {
+    path: PathBuf,
+    lock: PathBuf,
+    repo: Repo,
+    reference: String,
+}
+
+/// Returns the reference that holds the head of the audit trail.
+///
+/// A repository may be used with several homes, each of which has a trail of its own.
+pub fn reference(layout: &Layout) -> String {
+    let home = layout.home().canonicalize().unwrap_or_else(|_| layout.home().to_owned());
+    let hash = Sha256::digest(home.as_os_str().as_bytes());
+    format!("refs/prodigy/audit/{}-{}", layout.repo(), hex(hash.get(..4).unwrap_or_default()))
+}
+
+impl Audit {
+    /// Opens the audit trail of a repository to append to it.
+    pub fn open(layout: &Layout, repo: &Repo) -> Result<Self, Error> {
+        let (path, lock) = (layout.audit_file(), layout.audit_lock());
+        // Who cannot write there should learn it before there is something to record.
+        open_to_append(&lock)?;
+        Ok(Self { path, lock, repo: repo.clone(), reference: reference(layout) })
+    }
+
+    /// Appends records, all with one write and one sync, and anchors the last of them.
+    ///
+    /// If this fails, what the records announce must not be done. Some of them may be in the
+    /// file nevertheless: an intention without an outcome.
+    pub fn append(&self, said: Vec<NewRecord>, now: Timestamp) -> Result<Vec<AuditRecord>, Error> {
+        if said.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _lock = wait_for(&self.lock)?;
+        let mut file = open_to_append(&self.path)?;
+        let tail = Tail::find(&file).map_err(|misfit| self.misfit(misfit))?;
+        let anchor = self.anchor(&tail)?;
+        let anchored = head_of(&self.reference, &anchor)?;
+        let mut head = tail.head(&file, &anchored).map_err(|misfit| self.misfit(misfit))?;
+        self.cut_off(&file, &tail, now)?;
+        let mut lines = String::new();
+        let mut records = Vec::with_capacity(said.len());
+        for said in said {
+            let record = head.append(said, now);
+            let line = record.line();
+            if line.len() >= MAX_LINE {
+                return Err(Error::TooLong { bytes: line.len(), limit: MAX_LINE });
+            }
+            lines.push_str(&line);
+            lines.push('\n');
+            records.push(record);
+        }
+        let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // Nobody may act on it. If it cannot be taken back, it is an intention without
+            // an outcome, or half a line, which the next append puts aside.
+            file.set_len(tail.end).ok();
+            return Err(store::Error::io("append to", &self.path, error).into());
+        }
+        let moved = self.repo.move_anchor(&self.reference, &head.to_string(), Some(&anchor));
+        moved.map_err(Error::Anchor)?;
+        Ok(records)
+    }
+
+    /// Returns the anchor; that of an empty trail is made first.
+    ///
+    /// Because it is there before the first record, records without one have lost it.
+    fn anchor(&self, tail: &Tail) -> Result<Anchor, Error> {
+        if let Some(anchor) = self.repo.anchor(&self.reference).map_err(Error::Anchor)? {
+            return Ok(anchor);
+        }
+        if tail.end > 0 || tail.torn > 0 {
+            let reason = format!("its anchor, the reference `{}`, is gone", self.reference);
+            return Err(Error::Unfit { path: self.path.clone(), reason });
+        }
+        let start = ChainHead::start().to_string();
+        self.repo.move_anchor(&self.reference, &start, None).map_err(Error::Anchor)
+    }
+
+    /// Puts half a record aside that an append left which was cut off.
+    fn cut_off(&self, file: &File, tail: &Tail, now: Timestamp) -> Result<(), Error> {
+        if tail.torn == 0 {
+            return Ok(());
+        }
+        let length = usize::try_from(tail.torn).unwrap_or(MAX_LINE);
+        let mut half = vec![0; length];
+        let failed = |error| store::Error::io("read the end of", &self.path, error);
+        file.read_exact_at(&mut half, tail.end).map_err(failed)?;
+        let aside = free_name(&self.path, &format!(".torn-{}", now.strftime("%Y%m%dT%H%M%SZ")))?;
+        write_atomic(&aside, &half)?;
+        let cut = file.set_len(tail.end).and_then(|()| file.sync_data());
+        cut.map_err(|error| store::Error::io("cut the end off", &self.path, error).into())
+    }
+
+    fn misfit(&self, misfit: Misfit) -> Error {
+        match misfit {
+            Misfit::Io(error) => store::Error::io("read", &self.path, error).into(),
+            Misfit::Reason(reason) => Error::Unfit { path: self.path.clone(), reason },
+        }
+    }
+}
+
+/// Reads the head that an anchor holds.
+pub(super) fn head_of(reference: &str, anchor: &Anchor) -> Result<ChainHead, Error> {
+    let no_head = |reason| Error::NoHead { reference: reference.to_owned(), reason };
+    anchor.text.parse().map_err(no_head)
+}
+
+/// Waits until nobody else appends, for as long as the returned file is open.
+pub(super) fn wait_for(path: &Path) -> Result<File, Error> {
+    let file = open_to_append(path)?;
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => pause(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Busy { path: path.to_owned(), waited: PATIENCE });
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(store::Error::io("lock", path, error).into());
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
+fn pause() {
+    thread::sleep(PAUSE);
+}

@@ -1,0 +1,249 @@
+//! Changing entries by hand.
+
+use std::collections::HashSet;
+
+use prodigy_core::{
+    Timestamp,
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    dlq::EntryStatus,
+    event::{EntryChange, Event, Fact, Withdrawal},
+    ids::{ItemId, JobId},
+    mask::Mask,
+};
+use serde_json::value::RawValue;
+
+use super::{Error, projection::Projection, scan::Scan};
+use crate::{
+    audit,
+    store::{Durability, JobLock, Journal, Layout, read_edit, write_edit},
+};
+
+/// Something that is done to entries by hand.
+#[derive(Clone, Debug)]
+pub enum Amendment {
+    /// The items are left out; their entries stay to be read.
+    Drop,
+    /// The entries are deleted; items that were still waiting are left out.
+    Clear,
+    /// What the items were to change is changed: they count as done.
+    Adopt,
+    /// The entries are not replayed until somebody releases them.
+    Quarantine {
+        /// Who looks after them.
+        owner: Option<String>,
+    },
+    /// The entries may be replayed although nothing has changed.
+    Release,
+    /// The items have other data from here on.
+    Edit(Box<RawValue>),
+}
+
+/// Who changes entries of which job, when, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Amending<'a> {
+    /// Where the job is.
+    pub layout: &'a Layout,
+    /// The job.
+    pub job: &'a JobId,
+    /// Who.
+    pub by: &'a str,
+    /// How it is known that it is them.
+    pub identity: IdentityKind,
+    /// Why; empty if nobody said so.
+    pub reason: &'a str,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// What appends to the audit trail.
+pub type Trail<'a> = dyn FnMut(Vec<NewRecord>) -> Result<(), audit::Error> + 'a;
+
+/// Why entries could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AmendError {
+    /// The dead letters cannot be read or changed.
+    #[error(transparent)]
+    Queue(#[from] Error),
+    /// The audit trail cannot be appended to, so nothing was changed.
+    #[error("nothing was changed: the audit trail cannot be appended to")]
+    Audit(#[source] audit::Error),
+}
+
+impl From<crate::store::Error> for AmendError {
+    fn from(error: crate::store::Error) -> Self {
+        Self::Queue(error.into())
+    }
+}
+
+impl Amending<'_> {
+    /// Changes entries; returns those that could be changed. The job must not be running.
+    pub fn amend(
+        &self,
+        items: &[ItemId],
+        amendment: &Amendment,
+        trail: &mut Trail<'_>,
+    ) -> Result<Vec<ItemId>, AmendError> {
+        // A job that was never recorded must not get a lock.
+        crate::store::last_seq(self.layout, self.job)?;
+        let lock = JobLock::take(self.layout, self.job)?;
+        self.amend_held(&lock, items, amendment, trail)
+    }
+
+    /// Changes entries of a job whose lock is held by the caller.
+    ///
+    /// What is about to be done is in the audit trail before it is done, and that it was done
+    /// afterwards.
+    pub fn amend_held(
+        &self,
+        _lock: &JobLock,
+        items: &[ItemId],
+        amendment: &Amendment,
+        trail: &mut Trail<'_>,
+    ) -> Result<Vec<ItemId>, AmendError> {
+        let mut scan = Scan::read(self.layout, self.job, u64::MAX)?;
+        let mut seen = HashSet::new();
+        let fit = |item: &&ItemId| scan.dead.get(*item).is_some_and(|dead| amendment.fits(dead));
+        let chosen = items.iter().filter(fit).filter(|item| seen.insert(*item));
+        let chosen: Vec<ItemId> = chosen.cloned().collect();
+        if chosen.is_empty() {
+            return Ok(chosen);
+        }
+        let records = self.announced(amendment, &chosen, &mut scan);
+        let facts = || {
+            let event = self.event(amendment)?;
+            Ok(chosen.iter().map(|item| fact(item, event.clone())).collect())
+        };
+        self.carry_out(scan, records, facts, trail)?;
+        Ok(chosen)
+    }
+
+    /// Appends to the journal what the audit trail announces, and brings the files up to date.
+    pub(super) fn carry_out(
+        &self,
+        mut scan: Scan,
+        records: Vec<NewRecord>,
+        facts: impl FnOnce() -> Result<Vec<Fact>, Error>,
+        trail: &mut Trail<'_>,
+    ) -> Result<(), AmendError> {
+        let Self { layout, job, now, .. } = *self;
+        trail(records.clone()).map_err(AmendError::Audit)?;
+        let known = scan.last_seq;
+        let (mut journal, _) = Journal::open(layout, job, Durability::Full)?;
+        let written = journal.append(facts()?, now)?;
+        journal.durable()?;
+        for record in &written {
+            scan.take_in(record);
+        }
+        // It is done; if the files cannot be written now, they are when they are opened next.
+        update(layout, job, &mut scan, known).ok();
+        let done = records.into_iter().map(|record| record.with_outcome(AuditOutcome::Done));
+        // That it was done is in the journal as well.
+        trail(done.collect()).ok();
+        Ok(())
+    }
+
+    /// Returns what is recorded of it.
+    fn event(&self, amendment: &Amendment) -> Result<Event, Error> {
+        let Self { layout, job, by, reason, .. } = *self;
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        let change = match amendment {
+            Amendment::Drop => {
+                return Ok(Event::DlqItemRemoved { how: Withdrawal::Dropped, reason, by });
+            }
+            Amendment::Clear => {
+                return Ok(Event::DlqItemRemoved { how: Withdrawal::Cleared, reason, by });
+            }
+            Amendment::Adopt => {
+                return Ok(Event::DlqItemRemoved { how: Withdrawal::Adopted, reason, by });
+            }
+            Amendment::Quarantine { owner } => EntryChange::Quarantined { owner: owner.clone() },
+            Amendment::Release => EntryChange::Released,
+            // The journal names the data, so it has to be there first.
+            Amendment::Edit(data) => {
+                EntryChange::Edited { input_hash: write_edit(layout, job, data)? }
+            }
+        };
+        Ok(Event::DlqItemUpdated { change, reason, by })
+    }
+
+    /// Returns what the audit trail says of it before it is done: a record for each entry, or
+    /// one for all that are deleted.
+    fn announced(
+        &self,
+        amendment: &Amendment,
+        items: &[ItemId],
+        scan: &mut Scan,
+    ) -> Vec<NewRecord> {
+        let record = self.record(match amendment {
+            Amendment::Drop => AuditAction::Drop,
+            Amendment::Clear => AuditAction::Clear,
+            Amendment::Adopt => AuditAction::Adopt,
+            Amendment::Quarantine { .. } => AuditAction::Quarantine,
+            Amendment::Release => AuditAction::Release,
+            Amendment::Edit(_) => AuditAction::Edit,
+        });
+        if matches!(amendment, Amendment::Clear) {
+            let entries = Some(u64::try_from(items.len()).unwrap_or(u64::MAX));
+            return vec![NewRecord { entries, ..record }];
+        }
+        let of_entry = |item: &ItemId| NewRecord {
+            entry: item.to_string(),
+            revision: scan.revision(item),
+            ..record.clone()
+        };
+        items.iter().map(of_entry).collect()
+    }
+
+    /// Returns a record of the audit trail about something that is done to an entry.
+    pub(super) fn record(&self, action: AuditAction) -> NewRecord {
+        let mut record = NewRecord::new(self.by, self.identity, action, self.job.clone());
+        record.reason = Some(self.reason.to_owned()).filter(|reason| !reason.is_empty());
+        record
+    }
+}
+
+/// Returns what happened to an item.
+pub(super) fn fact(item: &ItemId, event: Event) -> Fact {
+    Fact { agent_id: None, item_id: Some(item.clone()), event }
+}
+
+impl Amendment {
+    /// Returns whether it can be done to an entry.
+    fn fits(&self, dead: &super::scan::Dead) -> bool {
+        let is_fit = match dead.status {
+            EntryStatus::Open => true,
+            EntryStatus::Resolved | EntryStatus::Dropped => matches!(self, Self::Clear),
+            EntryStatus::Replaying => false,
+        };
+        is_fit && !dead.is_cleared
+    }
+}
+
+/// Returns the data of an item as its next attempt finds it; `None` if it is gone.
+///
+/// What an entry shows may have lost its secrets.
+pub fn item_data(
+    layout: &Layout,
+    job: &JobId,
+    item: &ItemId,
+) -> Result<Option<Box<RawValue>>, Error> {
+    let mut scan = Scan::read(layout, job, u64::MAX)?;
+    let letter = scan.letters.take(item);
+    if let Some(sha256) = letter.as_ref().and_then(|letter| letter.edited()) {
+        return Ok(Some(read_edit(layout, job, sha256)?));
+    }
+    let Some(spool) = scan.spool() else { return Ok(None) };
+    let place = spool.ids().position(|id| id.is_ok_and(|id| id == *item));
+    Ok(place.map(|place| spool.read(place)).transpose()?.map(|item| item.data))
+}
+
+/// Writes what changed, and whatever was missing before.
+fn update(layout: &Layout, job: &JobId, scan: &mut Scan, known: u64) -> Result<(), Error> {
+    let covered = super::index::last_mark(layout, job)?.map_or(0, |mark| mark.seq);
+    let spool = scan.spool();
+    let mut projection = Projection::new(layout, job, Mask::default(), spool.clone());
+    let changed = scan.changed_after(covered.min(known));
+    scan.write(&changed, &mut projection, spool.as_ref())?;
+    projection.listing.mark(scan.last_seq);
+    projection.listing.write()
+}

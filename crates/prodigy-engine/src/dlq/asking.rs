@@ -1,0 +1,339 @@
+//! Asking people to agree to replays, and taking what they say.
+//!
+//! Both happen while the job's lock is held, from what is stored at that moment: nothing can
+//! change between what is checked and what is recorded.
+
+use std::{collections::BTreeSet, path::Path};
+
+use prodigy_core::{
+    Timestamp,
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    dlq::{DeadLetteredItem, EntryStatus},
+    event::{ApprovalRequested, Event},
+    ids::ItemId,
+    replay::{
+        ApprovalState, Asked, Ruling, Verdict,
+        approval::{self, Approver, GroupRules, Refusal, Vote, Word},
+    },
+};
+
+use super::{AmendError, Amending, Bench, Error, Queue, Trail, amend::fact, scan::Scan};
+use crate::{
+    identity::{self, SigningKey},
+    store::JobLock,
+};
+
+/// Where people are asked, and by which rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    /// The entries.
+    pub queue: &'a Queue,
+    /// What decides over them.
+    pub bench: &'a Bench,
+    /// Who asks or answers, when, and why.
+    pub amending: Amending<'a>,
+}
+
+/// What somebody was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requested {
+    /// The item.
+    pub item: ItemId,
+    /// What is to be agreed to.
+    pub digest: String,
+    /// Who may agree; anybody may if there is none.
+    pub group: Option<String>,
+    /// How many people still have to.
+    pub missing: u32,
+    /// When it is too late.
+    pub expires_at: Timestamp,
+    /// Whether they were asked before, and that still holds.
+    pub is_kept: bool,
+}
+
+/// What somebody answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The item.
+    pub item: &'a ItemId,
+    /// Yes or no.
+    pub vote: Vote,
+    /// The digest of what they were shown, or its first digits.
+    pub expect: &'a str,
+    /// The key that they sign with, if they sign.
+    pub key: Option<&'a SigningKey>,
+    /// The directory that the policy names files from.
+    pub root: &'a Path,
+}
+
+/// An answer that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// What it was about.
+    pub digest: String,
+    /// How it is known whose it is.
+    pub identity: IdentityKind,
+    /// How far the agreement has come with it.
+    pub state: ApprovalState,
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// It is not one that counts; the audit trail says so.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The item has no entry.
+    #[error("there is no dead letter of item `{0}`")]
+    NoEntry(ItemId),
+    /// It could not be signed, or the signature not be checked.
+    #[error(transparent)]
+    Identity(#[from] identity::Error),
+    /// It could not be recorded.
+    #[error(transparent)]
+    Amend(#[from] AmendError),
+}
+
+impl From<Error> for AnswerError {
+    fn from(error: Error) -> Self {
+        Self::Amend(error.into())
+    }
+}
+
+impl Asking<'_> {
+    /// Asks people to agree to replays that wait for that; returns what they are asked. What
+    /// they were asked before and still holds is not asked anew.
+    ///
+    /// `forced` are the items that somebody takes on themselves.
+    pub fn request(
+        &self,
+        _lock: &JobLock,
+        items: &[ItemId],
+        forced: &BTreeSet<ItemId>,
+        trail: &mut Trail<'_>,
+    ) -> Result<Vec<Requested>, AmendError> {
+        let mut requested = Vec::new();
+        let (mut facts, mut records) = (Vec::new(), Vec::new());
+        for item in items {
+            let Some(entry) = self.queue.entry(item)? else { continue };
+            let is_forced = forced.contains(item);
+            let asked = if is_forced { Asked::Forced } else { Asked::Asked };
+            let ruling = self.bench.ruling_on(&entry, asked, self.amending.now);
+            if ruling.verdict != Verdict::Approval {
+                continue;
+            }
+            if let Some(kept) = self.kept(&entry, &ruling) {
+                requested.push(kept);
+                continue;
+            }
+            let request = self.ask(&entry, &ruling, is_forced);
+            let mut record = self.amending.record(AuditAction::RequestApproval);
+            record.entry = item.to_string();
+            record.revision = entry.revision;
+            record.decision = Some(ruling.verdict.word().to_owned());
+            record.rule = Some(request.rule.clone());
+            record.policy_snapshot = Some(request.policy_snapshot.clone());
+            record.digest = Some(request.digest.clone());
+            records.push(record);
+            requested.push(Requested {
+                item: item.clone(),
+                digest: request.digest.clone(),
+                group: request.group.clone(),
+                missing: request.needed,
+                expires_at: request.expires_at,
+                is_kept: false,
+            });
+            facts.push(fact(item, Event::ApprovalRequested(Box::new(request))));
+        }
+        if !facts.is_empty() {
+            let scan = Scan::read(self.amending.layout, self.amending.job, u64::MAX)?;
+            self.amending.carry_out(scan, records, || Ok(facts), trail)?;
+        }
+        Ok(requested)
+    }
+
+    /// Returns what people were asked before, if that still holds.
+    fn kept(&self, entry: &DeadLetteredItem, ruling: &Ruling<'_>) -> Option<Requested> {
+        let agreement = self.bench.agreement(entry, ruling, self.amending.now)?;
+        let missing = match agreement.state {
+            ApprovalState::Pending { granted, needed } => needed.saturating_sub(granted),
+            ApprovalState::Granted | ApprovalState::SelfApproval => 0,
+            ApprovalState::Expired | ApprovalState::Rejected | ApprovalState::Void => return None,
+        };
+        Some(Requested {
+            item: entry.item_id.clone(),
+            digest: agreement.approval.digest.clone(),
+            group: agreement.approval.group.clone(),
+            missing,
+            expires_at: agreement.approval.expires_at,
+            is_kept: true,
+        })
+    }
+
+    /// Returns what somebody is asked.
+    fn ask(
+        &self,
+        entry: &DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        forced: bool,
+    ) -> ApprovalRequested {
+        let group = self.bench.policy().group(ruling.rule);
+        // A moment that no calendar has is as good as never.
+        let expires_at = self.amending.now.checked_add(group.ttl).unwrap_or(Timestamp::MAX);
+        let shown = self.bench.shown(entry, ruling, expires_at);
+        ApprovalRequested {
+            digest: shown.digest(),
+            by: self.amending.by.to_owned(),
+            rule: shown.rule,
+            policy_snapshot: shown.policy_snapshot,
+            workflow_hash: shown.workflow_hash,
+            forced,
+            group: ruling.rule.approver_group.clone(),
+            needed: group.min_approvals.get(),
+            expires_at,
+        }
+    }
+
+    /// Takes what somebody says to a replay, if it counts.
+    pub fn answer(
+        &self,
+        _lock: &JobLock,
+        answer: Answer<'_>,
+        trail: &mut Trail<'_>,
+    ) -> Result<Answered, AnswerError> {
+        let Some(entry) = self.queue.entry(answer.item)? else {
+            return Err(AnswerError::NoEntry(answer.item.clone()));
+        };
+        let ruling = self.bench.ruling_on(&entry, asked(&entry), self.amending.now);
+        let mut record = self.announced(&entry, &ruling, answer);
+        let taken = self.may(&entry, &ruling, answer).map_err(AnswerError::from);
+        let taken = taken.and_then(|digest| {
+            let signature = answer.key.map(|key| self.sign(&digest, &ruling, answer, key));
+            Ok((digest, signature.transpose()?))
+        });
+        let (digest, signature) = match taken {
+            Ok(taken) => taken,
+            Err(AnswerError::Refused(refusal)) => {
+                record.decision = Some(refusal.code().to_owned());
+                let refused = record.with_outcome(AuditOutcome::Refused);
+                trail(vec![refused]).map_err(AmendError::Audit)?;
+                return Err(refusal.into());
+            }
+            Err(error) => return Err(error),
+        };
+        let identity = identity(signature.is_some());
+        (record.digest, record.identity) = (Some(digest.clone()), identity);
+        let event = self.event(answer.vote, digest.clone(), identity, signature);
+        let facts = || Ok(vec![fact(answer.item, event)]);
+        let scan = Scan::read(self.amending.layout, self.amending.job, u64::MAX)?;
+        self.amending.carry_out(scan, vec![record], facts, trail)?;
+        let state = self.state(answer.item)?;
+        Ok(Answered { digest, identity, state })
+    }
+
+    /// Returns what the audit trail says of an answer.
+    fn announced(
+        &self,
+        entry: &DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        answer: Answer<'_>,
+    ) -> NewRecord {
+        let mut record = self.amending.record(match answer.vote {
+            Vote::Approve => AuditAction::Approve,
+            Vote::Reject => AuditAction::Reject,
+        });
+        record.entry = entry.item_id.to_string();
+        record.revision = entry.revision;
+        record.decision = Some(ruling.verdict.word().to_owned());
+        record.rule = Some(ruling.rule.name.clone());
+        record.policy_snapshot = Some(ruling.snapshot.to_owned());
+        record.digest = Some(answer.expect.to_owned());
+        record
+    }
+
+    /// Returns what is recorded of an answer.
+    fn event(
+        &self,
+        vote: Vote,
+        digest: String,
+        identity: IdentityKind,
+        signature: Option<String>,
+    ) -> Event {
+        let by = self.amending.by.to_owned();
+        match vote {
+            Vote::Approve => Event::ApprovalGranted { digest, by, identity, signature },
+            Vote::Reject => {
+                let reason = self.amending.reason.to_owned();
+                Event::ApprovalDenied { digest, by, identity, reason, signature }
+            }
+        }
+    }
+
+    /// Returns the digest that somebody answers to, if they may say that and sign as they want.
+    fn may(
+        &self,
+        entry: &DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        answer: Answer<'_>,
+    ) -> Result<String, Refusal> {
+        let now = self.amending.now;
+        let name = self.amending.by;
+        let approver = Approver { name, identity: identity(answer.key.is_some()) };
+        let word = Word { vote: answer.vote, expect: answer.expect, approver };
+        let agreement = self.bench.agreement(entry, ruling, now);
+        let Some(agreement) = agreement.filter(|_| entry.status == EntryStatus::Open) else {
+            return match &entry.approval {
+                Some(approval) if approval.consumed => Err(Refusal::Consumed),
+                Some(_) | None => Err(Refusal::NothingRequested),
+            };
+        };
+        let group = self.bench.policy().group(ruling.rule);
+        let rules = GroupRules::of(group, &agreement.involved);
+        approval::may_say(Some(agreement.approval), &word, &agreement.shown, &rules, now)?;
+        Ok(agreement.approval.digest.clone())
+    }
+
+    /// Signs what somebody says, and checks that the signature is theirs.
+    fn sign(
+        &self,
+        digest: &str,
+        ruling: &Ruling<'_>,
+        answer: Answer<'_>,
+        key: &SigningKey,
+    ) -> Result<String, AnswerError> {
+        let bad = |why: String| AnswerError::Refused(Refusal::BadSignature { why });
+        let group = self.bench.policy().group(ruling.rule);
+        let Some(signers) = &group.allowed_signers else {
+            let why = "the policy names no `allowed_signers` that it could be checked against";
+            return Err(bad(why.to_owned()));
+        };
+        let text = answer.vote.text(digest);
+        let signature = identity::sign(&text, key)?;
+        let signers = answer.root.join(signers);
+        match identity::verify(&text, &signature, self.amending.by, &signers) {
+            Ok(()) => Ok(signature),
+            Err(identity::Error::NotGood { why }) => Err(bad(why)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns how far an agreement has come.
+    fn state(&self, item: &ItemId) -> Result<ApprovalState, AnswerError> {
+        let now = self.amending.now;
+        let entry = self.queue.entry(item)?;
+        let entry = entry.ok_or_else(|| AnswerError::NoEntry(item.clone()))?;
+        let ruling = self.bench.ruling_on(&entry, asked(&entry), now);
+        let agreement = self.bench.agreement(&entry, &ruling, now);
+        Ok(agreement.map_or(ApprovalState::Void, |agreement| agreement.state))
+    }
+}
+
+/// Returns how much somebody wanted what people are asked about.
+fn asked(entry: &DeadLetteredItem) -> Asked {
+    let is_forced = entry.approval.as_ref().is_some_and(|approval| approval.forced);
+    if is_forced { Asked::Forced } else { Asked::Asked }
+}
+
+fn identity(is_signed: bool) -> IdentityKind {
+    if is_signed { IdentityKind::Signed } else { IdentityKind::Asserted }
+}

@@ -1,0 +1,286 @@
+//! What decides over the entries of a job, put together from what is stored.
+
+use std::{collections::HashMap, sync::Arc};
+
+use prodigy_core::{
+    Timestamp,
+    dlq::{DeadLetteredItem, EntryStatus, RunFacts},
+    effect::EffectState,
+    replay::{
+        self, ApprovalState, Asked, Counters, EffectEvidence, Policy, Ruling, Situation, Subject,
+        approval::{self, Approval, Shown},
+    },
+};
+
+use super::{Error, Heading, Queue};
+
+/// What decides over the entries of a job: the policy, what a replay would run with, and what
+/// was counted so far.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    policy: Arc<Policy>,
+    run: Option<RunFacts>,
+    /// What names the workflow, the programs and the variables of a replay.
+    fingerprints: Option<[String; 2]>,
+    /// The workflow that would run if somebody asked for the newest.
+    newest_workflow: Option<String>,
+    /// Who started the job.
+    submitter: Option<String>,
+    /// Who is about to replay.
+    replayer: Option<String>,
+    replays: HashMap<String, u32>,
+    cost_usd: f64,
+    is_running: bool,
+}
+
+/// What was asked about an entry, and how far that has come.
+#[derive(Clone, Debug)]
+pub struct Agreement<'a> {
+    /// What was asked.
+    pub approval: &'a Approval,
+    /// What would be shown now.
+    pub shown: Shown,
+    /// How far it has come.
+    pub state: ApprovalState,
+    /// Those whose own agreement does not count.
+    pub involved: Vec<String>,
+}
+
+/// What is known of an entry besides what a list says.
+#[derive(Clone, Copy, Default)]
+struct Known<'a> {
+    is_changed: bool,
+    changed: &'a [&'a str],
+    approval: Option<ApprovalState>,
+    is_damaged: bool,
+}
+
+impl Bench {
+    /// Counts the replays that there were. Without knowing what a replay would run with,
+    /// nothing counts as changed.
+    pub fn new(policy: Arc<Policy>, run: Option<RunFacts>, queue: &Queue) -> Result<Self, Error> {
+        let mut bench = Self {
+            policy,
+            fingerprints: run.as_ref().map(RunFacts::fingerprints),
+            run,
+            newest_workflow: None,
+            submitter: None,
+            replayer: None,
+            replays: HashMap::new(),
+            cost_usd: 0.0,
+            is_running: false,
+        };
+        let limits = bench.policy.limits;
+        if limits.replays_per_signature.is_some() || limits.cost_usd.is_some() {
+            for heading in queue.all_headings() {
+                let heading = heading?;
+                if heading.replays > 0 {
+                    *bench.replays.entry(heading.error_signature).or_default() += heading.replays;
+                    bench.cost_usd += heading.standing.replay_cost_usd;
+                }
+            }
+        }
+        Ok(bench)
+    }
+
+    /// Returns the same while another run works on the job.
+    #[must_use]
+    pub fn while_running(self, is_running: bool) -> Self {
+        Self { is_running, ..self }
+    }
+
+    /// Returns the same for a job that somebody started, and entries that somebody is about to
+    /// replay: their own agreement may not count.
+    #[must_use]
+    pub fn among(self, submitter: Option<String>, replayer: Option<String>) -> Self {
+        Self { submitter, replayer, ..self }
+    }
+
+    /// Returns the same for people who look at what they are asked: they may have been asked
+    /// about the newest workflow instead of the job's own.
+    #[must_use]
+    pub fn or_newest(self, newest_workflow: Option<String>) -> Self {
+        Self { newest_workflow, ..self }
+    }
+
+    /// Returns the policy.
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// Takes in that an entry is replayed.
+    pub fn count(&mut self, signature: &str) {
+        *self.replays.entry(signature.to_owned()).or_default() += 1;
+    }
+
+    /// Takes in what a replay cost.
+    pub fn spend(&mut self, cost_usd: f64) {
+        self.cost_usd += cost_usd;
+    }
+
+    /// Decides over an entry by what a list says of it, and opens it only if somebody was asked
+    /// to agree.
+    pub fn ruling(
+        &self,
+        queue: &Queue,
+        heading: &Heading,
+        asked: Asked,
+        now: Timestamp,
+    ) -> Ruling<'_> {
+        if heading.standing.has_approval && heading.status == EntryStatus::Open {
+            return match queue.entry(&heading.item_id) {
+                Ok(Some(entry)) => self.ruling_on(&entry, asked, now),
+                Ok(None) | Err(_) => self.damaged(heading, now),
+            };
+        }
+        let known = Known { is_changed: self.is_changed(heading), ..Known::default() };
+        self.rule(heading, known, asked, now)
+    }
+
+    /// Decides over an entry by all that it says.
+    pub fn ruling_on(&self, entry: &DeadLetteredItem, asked: Asked, now: Timestamp) -> Ruling<'_> {
+        let heading = Heading::from(entry);
+        let changed = self.changed(entry, &heading);
+        let is_changed = !changed.is_empty();
+        let known = Known { is_changed, changed: &changed, ..Known::default() };
+        let ruling = self.rule(&heading, known, asked, now);
+        match self.agreement(entry, &ruling, now) {
+            None => ruling,
+            Some(agreement) => {
+                let approval = Some(agreement.state);
+                self.rule(&heading, Known { approval, ..known }, asked, now)
+            }
+        }
+    }
+
+    /// Returns the ruling over an entry that cannot be read.
+    pub fn damaged(&self, heading: &Heading, now: Timestamp) -> Ruling<'_> {
+        let known = Known { is_damaged: true, ..Known::default() };
+        self.rule(heading, known, Asked::Asked, now)
+    }
+
+    /// Returns what somebody is shown who is to agree to what a ruling wants done.
+    pub fn shown(
+        &self,
+        entry: &DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        expires_at: Timestamp,
+    ) -> Shown {
+        Shown::of(entry, ruling, self.workflow(entry), expires_at)
+    }
+
+    /// Returns the workflow that would run.
+    pub(super) fn workflow<'a>(&'a self, entry: &'a DeadLetteredItem) -> &'a str {
+        let asked = entry.approval.as_ref().map(|approval| approval.workflow_hash.as_str());
+        let newest = self.newest_workflow.as_deref();
+        if let Some(newest) = newest.filter(|newest| asked == Some(newest)) {
+            return newest;
+        }
+        match &self.run {
+            Some(run) => &run.workflow_hash,
+            // What cannot be told counts as unchanged.
+            None => asked.filter(|asked| !asked.is_empty()).unwrap_or(&entry.workflow_hash),
+        }
+    }
+
+    /// Returns what was asked about an entry and how far that has come, if somebody was asked.
+    pub fn agreement<'e>(
+        &self,
+        entry: &'e DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        now: Timestamp,
+    ) -> Option<Agreement<'e>> {
+        let approval = entry.approval.as_ref()?;
+        let shown = self.shown(entry, ruling, approval.expires_at);
+        let replayers = std::iter::once(approval.requested_by.as_str());
+        let replayers: Vec<_> = replayers.chain(self.replayer.as_deref()).collect();
+        let group = self.policy.group(ruling.rule);
+        let involved = approval::involved(group, self.submitter.as_deref(), &replayers);
+        let state = approval::state(approval, &shown.digest(), &involved, now)?;
+        Some(Agreement { approval, shown, state, involved })
+    }
+
+    fn rule(
+        &self,
+        heading: &Heading,
+        known: Known<'_>,
+        asked: Asked,
+        now: Timestamp,
+    ) -> Ruling<'_> {
+        let Known { is_changed, changed, approval, is_damaged } = known;
+        let standing = &heading.standing;
+        let subject = Subject {
+            item: heading.item_id.as_str(),
+            status: heading.status,
+            reason_code: heading.reason_code,
+            topic: &standing.topic,
+            step: &standing.step,
+            attempts: heading.attempts,
+            replays: heading.replays,
+            signature: &heading.error_signature,
+            last_attempt: heading.last_attempt,
+            commit_state: standing.commit_state,
+            effect: standing.effect.map_or(EffectEvidence::None, evidence),
+            can_check: standing.can_check,
+            is_intact: !is_damaged,
+            is_quarantined: standing.is_quarantined,
+            is_released: standing.is_released,
+            is_changed,
+            changed,
+            approval,
+        };
+        let signature_replays = self.replays.get(&heading.error_signature).copied();
+        let counters = Counters {
+            signature_replays: signature_replays.unwrap_or_default(),
+            cost_usd: self.cost_usd,
+        };
+        let (policy, is_running) = (&*self.policy, self.is_running);
+        replay::decide(&subject, &Situation { policy, counters, asked, now, is_running })
+    }
+
+    /// Returns whether a replay would find something else than the last attempt did.
+    fn is_changed(&self, heading: &Heading) -> bool {
+        let standing = &heading.standing;
+        // What somebody put away is not let out by something that was changed elsewhere.
+        let is_elsewhere = !standing.is_quarantined && !self.has_run(&standing.ran_with);
+        standing.is_edited || is_elsewhere
+    }
+
+    /// Returns whether an attempt ran with what a replay would run with, as far as is known.
+    fn has_run(&self, ran_with: &str) -> bool {
+        let is_known = |names: &[String; 2]| names.iter().any(|name| name == ran_with);
+        ran_with.is_empty() || self.fingerprints.as_ref().is_none_or(is_known)
+    }
+
+    /// Returns what a replay would find other than the last attempt did, for people.
+    fn changed(&self, entry: &DeadLetteredItem, heading: &Heading) -> Vec<&'static str> {
+        let mut changed = Vec::new();
+        if heading.standing.is_edited {
+            changed.push("the item's data");
+        }
+        let standing = &heading.standing;
+        let is_elsewhere = !standing.is_quarantined && !self.has_run(&standing.ran_with);
+        if let Some(run) = self.run.as_ref().filter(|_| is_elsewhere) {
+            let found = &run.found;
+            let pairs = [
+                ("the workflow", &entry.workflow_hash, &run.workflow_hash),
+                ("the tools", &entry.tool_hash, &found.tool_hash),
+                ("the environment", &entry.env_hash, &found.env_hash),
+            ];
+            let other = pairs.iter().filter(|(_, then, now)| !then.is_empty() && then != now);
+            changed.extend(other.map(|(what, ..)| *what));
+        }
+        changed
+    }
+}
+
+/// Returns what is known of an effect, in the words of a ruling.
+fn evidence(state: EffectState) -> EffectEvidence {
+    match state {
+        EffectState::Prepared => EffectEvidence::Prepared,
+        EffectState::Committed => EffectEvidence::Committed,
+        EffectState::Absent | EffectState::Compensated => EffectEvidence::Absent,
+        EffectState::Partial => EffectEvidence::Partial,
+        EffectState::Indeterminate => EffectEvidence::Indeterminate,
+    }
+}

@@ -1,0 +1,325 @@
+//! Looking, outside of a run, at what dead letters may have changed outside.
+
+use std::{path::PathBuf, sync::Arc};
+
+use prodigy_core::{
+    effect::{Effect, EffectState, Finding},
+    event::{Event, Fact},
+    failure::{Failure, FailureKind},
+    ids::{AgentId, ItemId, JobId},
+    job::Stage,
+    vars::Vars,
+    workflow::Step,
+};
+
+use super::{
+    Error, Run, Settings,
+    attempt::item_vars,
+    begin::{self, end_dead_run, open_and_fold},
+    parts::Parts,
+    perform,
+    records::hide,
+};
+use crate::{
+    clock,
+    git::JobTree,
+    step::{self, Identity, ItemIdentity, KnownEffects, Tools, Workplace},
+    store::{JobLock, create_dir},
+};
+
+/// The name of the worktree and of the branch on which checks run. No item can be called so.
+const PLACE: &str = "+check";
+
+/// Dead letters that somebody wants to be looked at.
+pub struct Check {
+    /// The job.
+    pub job: JobId,
+    /// Its lock, held while its journal is written.
+    pub lock: JobLock,
+    /// The items; `None` for all.
+    pub items: Option<Vec<ItemId>>,
+    /// Whether what was changed is to be undone.
+    pub compensate: bool,
+    /// Who asks for it.
+    pub by: String,
+}
+
+/// A change outside that was looked at.
+#[derive(Clone, Debug)]
+pub struct CheckedEffect {
+    /// The item.
+    pub item: ItemId,
+    /// What was known before.
+    pub before: Effect,
+    /// What is known now.
+    pub state: EffectState,
+    /// What the check said about it.
+    pub receipt: Option<String>,
+    /// Why it could not be found out, or not be undone.
+    pub problem: Option<String>,
+    /// The reason code for that.
+    pub reason_code: Option<FailureKind>,
+}
+
+/// Runs the checks of dead letters whose changes outside are not known, and records what they
+/// found; with `compensate` it undoes what was changed, too.
+///
+/// A stop that is asked for ends it early: what was found out is returned.
+pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect>, Error> {
+    let Check { job, lock, items, compensate, by } = asked;
+    let mut settings = settings;
+    let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
+    let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
+    if started.repository != settings.repo.root().to_string_lossy() {
+        return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
+    }
+    end_dead_run(&mut settings, &job, &fold)?;
+    let mut parts = Parts::new(settings, job, lock, journal)?;
+    parts.before = opened.last_seq;
+    let mut run = Run::new(parts, fold);
+    let wanted = run.wanted(items.as_deref(), compensate);
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let place = run.checking_place()?;
+    let mut inspector = Inspector { tools: Arc::new(run.tools()), run: &mut run, place, by };
+    let mut checked = Vec::new();
+    let mut result = Ok(());
+    for (at, effects) in wanted {
+        match inspector.item(at, effects, compensate).await {
+            Ok(found) => checked.extend(found),
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    inspector.leave().await?;
+    run.check_settings()?;
+    run.finish_letters();
+    result.map(|()| checked)
+}
+
+impl Run {
+    /// Returns the dead letters that are meant, and which of their effects.
+    fn wanted(&self, items: Option<&[ItemId]>, compensate: bool) -> Vec<(u32, Vec<Effect>)> {
+        let Some(map) = &self.job.map else { return Vec::new() };
+        let is_wanted = |effect: &&Effect| match effect.state {
+            EffectState::Prepared | EffectState::Partial | EffectState::Indeterminate => true,
+            EffectState::Committed => compensate,
+            EffectState::Absent | EffectState::Compensated => false,
+        };
+        let mut wanted = Vec::new();
+        for (at, item) in (0..).zip(&map.items) {
+            let is_meant = items.is_none_or(|items| items.contains(&item.id));
+            if item.stage != Stage::DeadLettered || !is_meant {
+                continue;
+            }
+            let effects = item.ledger.iter().flat_map(|ledger| ledger.effects());
+            let effects: Vec<Effect> = effects.filter(is_wanted).cloned().collect();
+            if !effects.is_empty() {
+                wanted.push((at, effects));
+            }
+        }
+        wanted
+    }
+
+    /// Makes a clean worktree of what the job has come to so far.
+    fn checking_place(&mut self) -> Result<Place, Error> {
+        self.check_settings()?;
+        let parts = &self.parts;
+        let repo = &parts.settings.repo;
+        let started = self.job.started.as_ref();
+        let target = started.and_then(|started| started.target_branch.as_deref());
+        let tip = match repo.branch(&perform::branch(&parts.id))? {
+            Some(tip) => Some(tip),
+            None => match target {
+                Some(target) => repo.branch(target)?,
+                None => None,
+            },
+        };
+        let base = || started.map(|started| started.base_commit.clone());
+        let commit = tip.or_else(base).unwrap_or_default();
+        let path = parts.settings.layout.worktrees_dir(&parts.id).join(PLACE);
+        let branch = format!("prodigy/{}/{PLACE}", parts.id);
+        let tree = repo.create_job_worktree(&path, &branch, &commit)?;
+        Ok(Place { tree, path, branch })
+    }
+}
+
+/// Where checks run.
+struct Place {
+    tree: JobTree,
+    path: PathBuf,
+    branch: String,
+}
+
+/// Whoever looks at the dead letters.
+struct Inspector<'a> {
+    run: &'a mut Run,
+    tools: Arc<Tools>,
+    place: Place,
+    by: String,
+}
+
+/// The step that made an effect, and what it sees.
+struct Maker<'a> {
+    workplace: &'a Workplace,
+    step: &'a Step,
+    vars: &'a Vars,
+}
+
+impl Inspector<'_> {
+    /// Looks at the effects of an item.
+    async fn item(
+        &mut self,
+        at: u32,
+        effects: Vec<Effect>,
+        compensate: bool,
+    ) -> Result<Vec<CheckedEffect>, Error> {
+        let spool = self.run.spool()?;
+        let spooled = spool.read(usize::try_from(at).unwrap_or(usize::MAX))?;
+        let total = self.run.job.map.as_ref().map_or(0, |map| map.total);
+        let vars = item_vars(&Arc::new(self.run.vars(0)), &spooled, at, total);
+        let workplace = self.workplace(at, spooled.id.clone());
+        create_dir(&workplace.temporary())?;
+        let workflow = self.run.parts.settings.workflow.clone();
+        let mut checked = Vec::new();
+        for effect in effects {
+            if self.tools.stop.is_requested() {
+                break;
+            }
+            let mut one = CheckedEffect {
+                item: spooled.id.clone(),
+                state: effect.state,
+                receipt: effect.receipt.clone(),
+                problem: None,
+                reason_code: None,
+                before: effect,
+            };
+            match workflow.item_step(&one.before.step) {
+                Some(step) => {
+                    let maker = Maker { workplace: &workplace, step, vars: &vars };
+                    self.effect(&mut one, &maker, compensate).await?;
+                }
+                None => one.problem = Some("the workflow has no such step".to_owned()),
+            }
+            checked.push(one);
+        }
+        Ok(checked)
+    }
+
+    fn workplace(&self, at: u32, id: ItemId) -> Workplace {
+        let item = self.run.job.map.as_ref().and_then(|map| map.item(at));
+        let attempt = item.map_or(1, |item| item.attempts.max(1));
+        let identity = ItemIdentity { id, agent: AgentId::new(1), attempt };
+        Workplace {
+            tools: Arc::clone(&self.tools),
+            identity: Identity { job: self.run.parts.id.clone(), item: Some(identity) },
+            tree: self.place.tree.clone(),
+            supervisors: self.run.parts.supervisors.clone(),
+            spent: std::sync::Mutex::default(),
+            effects: Arc::new(KnownEffects::default()),
+        }
+    }
+
+    /// Looks at an effect, and undoes it if that is wanted and it is there.
+    async fn effect(
+        &mut self,
+        one: &mut CheckedEffect,
+        maker: &Maker<'_>,
+        compensate: bool,
+    ) -> Result<(), Error> {
+        if one.before.state.is_open() {
+            self.look(one, maker).await?;
+        }
+        let is_there = matches!(one.state, EffectState::Committed | EffectState::Partial);
+        if !compensate || !is_there {
+            return Ok(());
+        }
+        let external = maker.step.external();
+        if external.is_none_or(|external| external.compensate.is_none()) {
+            one.problem = Some("the step has no `compensate`".to_owned());
+            return Ok(());
+        }
+        // Whoever dies while it is being undone leaves nothing that could be taken for done.
+        self.record(one, Finding::Indeterminate, None)?;
+        let undone = step::undo(maker.workplace, maker.step, maker.vars, &one.before.step).await;
+        let why = undone.err().map(|failure| failure.message);
+        self.look(one, maker).await?;
+        if one.state == EffectState::Absent {
+            let (key, by) = (one.before.key.clone(), self.by.clone());
+            self.append(&one.item, Event::EffectCompensated { key, by })?;
+            one.state = EffectState::Compensated;
+        } else {
+            let why = why.or(one.problem.take()).map(|why| format!(": {why}")).unwrap_or_default();
+            one.problem = Some(format!("it could not be undone{why}"));
+            one.reason_code = Some(FailureKind::CompensationFailed);
+        }
+        Ok(())
+    }
+
+    /// Runs the check of an effect and records what it found.
+    async fn look(&mut self, one: &mut CheckedEffect, maker: &Maker<'_>) -> Result<(), Error> {
+        let external = maker.step.external();
+        if external.is_none_or(|external| external.check.is_none()) {
+            one.problem = Some("the step has no `check`".to_owned());
+            return Ok(());
+        }
+        let path = &one.before.step;
+        match step::look(maker.workplace, maker.step, maker.vars, path).await {
+            Ok(looked) => {
+                one.problem = (looked.finding == Finding::Indeterminate).then_some(looked.problem);
+                self.record(one, looked.finding, looked.receipt)
+            }
+            Err(Failure { message, .. }) => {
+                one.problem = Some(message);
+                Ok(())
+            }
+        }
+    }
+
+    fn record(
+        &mut self,
+        one: &mut CheckedEffect,
+        finding: Finding,
+        receipt: Option<String>,
+    ) -> Result<(), Error> {
+        let (key, by) = (one.before.key.clone(), self.by.clone());
+        (one.state, one.receipt) = (finding.into(), receipt.clone());
+        one.reason_code = match finding {
+            Finding::Committed | Finding::Absent => None,
+            Finding::Partial => Some(FailureKind::PartialExternalWrite),
+            Finding::Indeterminate => Some(FailureKind::EffectCheckFailed),
+        };
+        self.append(&one.item, Event::EffectReconciled { key, finding, receipt, by })
+    }
+
+    /// Writes an event about an item, makes it safe, and has the dead letter follow.
+    fn append(&mut self, item: &ItemId, mut event: Event) -> Result<(), Error> {
+        let run = &mut *self.run;
+        let broken = |job: &JobId, source| Error::Journal { job: job.clone(), source };
+        hide(&run.parts.mask, &mut event);
+        let fact = Fact { agent_id: None, item_id: Some(item.clone()), event };
+        let records = run.parts.journal.append(vec![fact], clock::now());
+        let records = records.map_err(|source| broken(&run.parts.id, source))?;
+        run.parts.journal.durable().map_err(|source| broken(&run.parts.id, source))?;
+        for record in &records {
+            let job = &run.parts.id;
+            run.job
+                .apply(record)
+                .map_err(|source| Error::Journalled { job: job.clone(), source })?;
+            run.project(record)?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything away.
+    async fn leave(self) -> Result<(), Error> {
+        self.run.parts.supervisors.close().await;
+        let parts = &self.run.parts;
+        parts.settings.repo.remove_job_worktree(&self.place.path, &self.place.branch, true)?;
+        begin::forget_guard(&parts.settings, &parts.id);
+        Ok(())
+    }
+}

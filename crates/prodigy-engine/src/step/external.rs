@@ -1,0 +1,374 @@
+//! Steps that change something outside the worktree.
+//!
+//! ```text
+//! known? ─▶ recorded: about to ─▶ the process ─▶ recorded: done
+//!    │                                └─ failed ─▶ check ─▶ recorded: what was found
+//!    └─ done before: its receipt is the output, nothing is run
+//! ```
+//!
+//! A record is on disk before what follows it. Whoever dies in between leaves a beginning
+//! without an end, and nobody assumes anything about that.
+
+use std::time::Duration;
+
+use prodigy_core::{
+    effect::{Effect, EffectState, Finding},
+    event::Event,
+    failure::{Failure, FailureKind},
+    ids::hex,
+    template::{Bound, Script},
+    vars::Vars,
+    workflow::{ExternalEffect, Step, filled_label},
+};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Workplace,
+    action::{Try, bind, launch_script, prepare},
+    flow::stopped,
+    output::{Failed, Limits, Output, judge},
+};
+use crate::process::Status;
+
+/// The most of a receipt that is kept.
+const RECEIPT_LIMIT: usize = 4096;
+
+/// The longest that a check may take, if its step has no limit.
+const CHECK_LIMIT: Duration = Duration::from_secs(300);
+
+/// Who looks, if nobody asked for it.
+const BY: &str = "prodigy";
+
+/// Returns the hash of what a shell step is about to do.
+pub(super) fn script_intent(program: &str, bound: &Bound) -> String {
+    let Bound { text, env, files } = bound;
+    digest(&json!({ "program": program, "text": text, "env": env, "files": files }))
+}
+
+/// Returns the hash of what an agent is about to be asked.
+pub(super) fn prompt_intent(agent: &str, prompt: &str) -> String {
+    digest(&json!({ "agent": agent, "prompt": prompt }))
+}
+
+/// The keys of a JSON object come in one order, so the same intent has the same hash.
+fn digest(value: &serde_json::Value) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(value.to_string())))
+}
+
+/// Runs the action of a step; if it changes something outside, with all that goes with that.
+pub(super) async fn guarded(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+    intent: impl FnOnce() -> String,
+    action: impl Future<Output = Result<Output, Box<Failed>>>,
+) -> Result<Output, Box<Failed>> {
+    let Some(external) = step.external() else { return action.await };
+    let effect = Effect {
+        key: workplace.effect_key(which.path),
+        step: which.path.to_owned(),
+        name: filled_label(step, vars),
+        intent_hash: intent(),
+        attempt: workplace.identity.item.as_ref().map_or(which.attempt, |item| item.attempt),
+        state: EffectState::Prepared,
+        receipt: None,
+        can_check: external.check.is_some(),
+        can_compensate: external.compensate.is_some(),
+        idempotent: external.idempotent,
+        is_earlier: false,
+    };
+    let deed = Deed { workplace, step, external, vars, which, effect };
+    if let Some(receipt) = deed.made_before().await? {
+        return Ok(deed.adopted(Output::default(), receipt));
+    }
+    deed.begin().await?;
+    match action.await {
+        Ok(output) => deed.commit(output).await,
+        Err(failed) => deed.fail(*failed).await,
+    }
+}
+
+/// A change outside that a step is about to make.
+struct Deed<'a> {
+    workplace: &'a Workplace,
+    step: &'a Step,
+    external: &'a ExternalEffect,
+    vars: &'a Vars,
+    which: Try<'a>,
+    effect: Effect,
+}
+
+/// What the check of a step found.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// Whether the change was made.
+    pub finding: Finding,
+    /// What the check said about it.
+    pub receipt: Option<String>,
+    /// Why it is not known, if it is not.
+    pub problem: String,
+}
+
+/// How a command that belongs to a step ended.
+struct Ran {
+    /// The exit code, if it chose one.
+    code: Option<i32>,
+    output: Output,
+    /// What went wrong, if anything did.
+    problem: String,
+}
+
+/// What a change left behind for people.
+type Receipt = Option<String>;
+
+impl Deed<'_> {
+    /// Returns the receipt if the change was made before; `None` if it may be made now.
+    async fn made_before(&self) -> Result<Option<Receipt>, Box<Failed>> {
+        let Some(before) = self.workplace.effects.get(&self.effect.key) else { return Ok(None) };
+        let is_same = before.intent_hash == self.effect.intent_hash;
+        let ExternalEffect { idempotent, check, .. } = self.external;
+        match (before.state, before.is_earlier) {
+            (EffectState::Absent | EffectState::Compensated, _) => Ok(None),
+            // The phase was begun anew, because somebody asked for it.
+            (EffectState::Committed, true) if *idempotent => Ok(None),
+            (EffectState::Committed, true) if check.is_some() => self.ask(is_same).await,
+            (EffectState::Committed, _) if is_same => Ok(Some(before.receipt)),
+            (EffectState::Committed, _) if *idempotent => Ok(None),
+            (EffectState::Committed, _) => Err(conflict()),
+            // Making it once more does no harm.
+            (_, _) if *idempotent => Ok(None),
+            (EffectState::Prepared | EffectState::Partial | EffectState::Indeterminate, _) => {
+                if check.is_some() {
+                    return self.ask(is_same).await;
+                }
+                if self.workplace.effects.may_repeat(&self.effect.key) {
+                    return Ok(None);
+                }
+                Err(Failed::bare(self.unknown()))
+            }
+        }
+    }
+
+    /// Has the check say whether the change was made before.
+    async fn ask(&self, is_same: bool) -> Result<Option<Receipt>, Box<Failed>> {
+        let looked = self.look().await.map_err(Failed::bare)?;
+        match looked.finding {
+            Finding::Committed if is_same => Ok(Some(looked.receipt)),
+            Finding::Committed => Err(conflict()),
+            Finding::Absent => Ok(None),
+            Finding::Partial | Finding::Indeterminate => Err(Failed::bare(looked.failure())),
+        }
+    }
+
+    /// Records that the change is about to be made.
+    async fn begin(&self) -> Result<(), Box<Failed>> {
+        let prepared = Event::EffectPrepared(Box::new(self.effect.clone()));
+        self.workplace.record(prepared).await.map_err(Failed::bare)?;
+        if self.workplace.tools.stop.is_requested() {
+            self.record(Finding::Absent, None).await.map_err(Failed::bare)?;
+            return Err(Failed::bare(stopped()));
+        }
+        Ok(())
+    }
+
+    /// Records that the change was made.
+    async fn commit(&self, output: Output) -> Result<Output, Box<Failed>> {
+        let (key, receipt) = (self.effect.key.clone(), receipt(&output.shown()));
+        let committed = Event::EffectCommitted { key, receipt };
+        match self.workplace.record(committed).await {
+            Ok(()) => Ok(output),
+            Err(failure) => Err(Failed::with(failure, output)),
+        }
+    }
+
+    /// Finds out what a process left behind that failed.
+    async fn fail(&self, mut failed: Failed) -> Result<Output, Box<Failed>> {
+        if !failed.has_begun {
+            self.record(Finding::Absent, None).await.map_err(Failed::bare)?;
+            return Err(Box::new(failed));
+        }
+        if self.workplace.tools.stop.is_requested() {
+            // There is no time to look.
+            return Err(Box::new(failed));
+        }
+        if self.external.check.is_some() {
+            let looked = match self.look().await {
+                Ok(looked) => looked,
+                Err(failure) => return Err(Failed::with(failure, failed.output)),
+            };
+            match looked.finding {
+                Finding::Committed => return Ok(self.adopted(failed.output, looked.receipt)),
+                Finding::Partial | Finding::Indeterminate if !self.external.idempotent => {
+                    let mut failure = looked.failure();
+                    failure.message = format!("{}; {}", failed.failure.message, failure.message);
+                    failure.cause = Some(failed.failure.kind);
+                    return Err(Failed::with(failure, failed.output));
+                }
+                Finding::Absent | Finding::Partial | Finding::Indeterminate => {}
+            }
+        } else if !self.external.idempotent && self.workplace.identity.item.is_none() {
+            failed.failure = failed.failure.uncertain();
+        }
+        Err(Box::new(failed))
+    }
+
+    /// Returns the output of a change that was made without the step being run to its end.
+    fn adopted(&self, output: Output, receipt: Receipt) -> Output {
+        let agent = matches!(self.step.action, prodigy_core::workflow::StepAction::Agent { .. });
+        let instead = Some(receipt.unwrap_or_default());
+        Output { instead, exit_code: 0, agent, adopted: true, ..output }
+    }
+
+    /// Runs the check and records what it found.
+    async fn look(&self) -> Result<Looked, Failure> {
+        let looked = looked_at(self.workplace, self.step, self.vars, self.which).await?;
+        self.record(looked.finding, looked.receipt.clone()).await?;
+        Ok(looked)
+    }
+
+    async fn record(&self, finding: Finding, receipt: Receipt) -> Result<(), Failure> {
+        let (key, by) = (self.effect.key.clone(), BY.to_owned());
+        self.workplace.record(Event::EffectReconciled { key, finding, receipt, by }).await
+    }
+
+    /// Returns the failure of a step of which nobody knows whether it was done.
+    fn unknown(&self) -> Failure {
+        let way_out = match &self.workplace.identity.item {
+            Some(_) => "the step has no `check`".to_owned(),
+            None => format!(
+                "add a `check` to the step or mark it `idempotent`, then \
+                 `prodigy resume {} --use-current-workflow`",
+                self.workplace.identity.job
+            ),
+        };
+        let message =
+            format!("whether an earlier try changed something outside is not known; {way_out}");
+        Failure::new(FailureKind::UnknownCommitState, message)
+    }
+}
+
+impl Looked {
+    /// Returns the failure of a step whose check could not say yes or no.
+    fn failure(&self) -> Failure {
+        let (kind, message) = match self.finding {
+            Finding::Partial => (
+                FailureKind::PartialExternalWrite,
+                "its check found that a part of the change was made".to_owned(),
+            ),
+            Finding::Indeterminate | Finding::Committed | Finding::Absent => (
+                FailureKind::EffectCheckFailed,
+                format!("its check cannot tell whether the change was made: {}", self.problem),
+            ),
+        };
+        Failure::new(kind, message)
+    }
+}
+
+/// Runs the check of a step by its path, outside of any try.
+///
+/// An error means that the run was stopped meanwhile: then nothing was found out.
+pub async fn look(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    path: &str,
+) -> Result<Looked, Failure> {
+    let which = Try { path, attempt: 1, within: None };
+    looked_at(workplace, step, vars, which).await
+}
+
+/// Undoes what a step changed outside; whether that is so, its check has to say.
+pub async fn undo(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    path: &str,
+) -> Result<(), Failure> {
+    let compensate = step.external().and_then(|external| external.compensate.as_ref());
+    let Some(compensate) = compensate else {
+        let message = "the step has no `compensate`";
+        return Err(Failure::new(FailureKind::CompensationFailed, message));
+    };
+    let which = Try { path, attempt: 1, within: None };
+    match run_beside(workplace, step, vars, which, compensate).await {
+        Ok(Ran { code: Some(0), .. }) => Ok(()),
+        Ok(Ran { problem, .. }) => Err(Failure::new(FailureKind::CompensationFailed, problem)),
+        Err(failed) => Err(Failure { kind: FailureKind::CompensationFailed, ..failed.failure }),
+    }
+}
+
+/// Runs the check of a step.
+async fn looked_at(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+) -> Result<Looked, Failure> {
+    let check = step.external().and_then(|external| external.check.as_ref());
+    let Some(check) = check else {
+        let problem = "the step has no `check`".to_owned();
+        return Ok(Looked { finding: Finding::Indeterminate, receipt: None, problem });
+    };
+    let ran = run_beside(workplace, step, vars, which, check).await;
+    if workplace.tools.stop.is_requested() {
+        return Err(stopped());
+    }
+    let Ran { code, output, problem } = match ran {
+        Ok(ran) => ran,
+        Err(failed) => Ran { code: None, output: failed.output, problem: failed.failure.message },
+    };
+    let finding = Finding::of_exit_code(code);
+    let receipt = receipt(&output.shown()).filter(|_| finding == Finding::Committed);
+    Ok(Looked { finding, receipt, problem })
+}
+
+/// Runs a command that belongs to a step, with all that the step itself finds.
+async fn run_beside(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+    script: &Script,
+) -> Result<Ran, Box<Failed>> {
+    let bound = bind(script, vars).map_err(Failed::bare)?;
+    // The limits that the step ran into are no reason not to look.
+    let which = Try { within: None, ..which };
+    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    launch.timeout = Some(step.timeout.unwrap_or(CHECK_LIMIT));
+    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let (slot, ended) = launch_script(workplace, launch, step.shell_program(), &bound).await?;
+    let output = Output::of(slot, &ended);
+    let problem = judge(&ended, &output, &limits).map(|failure| described(&failure));
+    // Only an exit code of its own choice is an answer.
+    let code = match (ended.ended_by, &ended.status) {
+        (None, Status::Exited(code)) => Some(*code),
+        (Some(_), _) | (None, Status::Signaled(_) | Status::NotStarted { .. }) => None,
+    };
+    Ok(Ran { code, output, problem: problem.unwrap_or_default() })
+}
+
+/// Returns why a command failed, with the last line that it printed.
+fn described(failure: &Failure) -> String {
+    let last = failure.output_tail.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let last = last.map(|line| format!(": {line}")).unwrap_or_default();
+    format!("{}{last}", failure.message)
+}
+
+/// Returns the failure of a change that was made before with other values.
+fn conflict() -> Box<Failed> {
+    let message = "the change was made before, and with other values";
+    Failed::bare(Failure::new(FailureKind::IdempotencyConflict, message))
+}
+
+/// Returns what is kept of what a step or its check printed.
+fn receipt(printed: &str) -> Receipt {
+    let printed = printed.trim();
+    let mut end = printed.len().min(RECEIPT_LIMIT);
+    while !printed.is_char_boundary(end) {
+        end -= 1;
+    }
+    let kept = printed.get(..end).unwrap_or_default();
+    (!kept.is_empty()).then(|| kept.to_owned())
+}

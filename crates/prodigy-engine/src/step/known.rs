@@ -1,0 +1,53 @@
+//! What is known of the changes outside while steps run.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+use prodigy_core::{
+    effect::{Effect, Ledger},
+    event::Event,
+};
+
+/// What is known of the changes that the steps of an attempt, or of the job, make outside.
+///
+/// It begins with what the journal says and is told of everything that is recorded since.
+#[derive(Debug, Default)]
+pub struct KnownEffects {
+    ledger: Mutex<Ledger>,
+    /// Those of which nobody knows whether they were made, and which may be made all the same.
+    repeatable: Mutex<BTreeSet<String>>,
+}
+
+impl KnownEffects {
+    /// Begins with what the journal says.
+    ///
+    /// `may_repeat` says that somebody decided to run again what may have been done before.
+    pub fn new(ledger: Ledger, may_repeat: bool) -> Self {
+        let open = ledger.open().filter(|_| may_repeat).map(|effect| effect.key.clone());
+        let repeatable = Mutex::new(open.collect());
+        Self { ledger: Mutex::new(ledger), repeatable }
+    }
+
+    /// Returns what is known of an effect, if it was ever begun.
+    pub(super) fn get(&self, key: &str) -> Option<Effect> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Takes in what is recorded.
+    pub(super) fn apply(&self, event: &Event) {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+    }
+
+    /// Returns whether a step, or one inside it, may have changed something outside.
+    pub(super) fn is_open_at(&self, step: &str) -> bool {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).is_open_at(step)
+    }
+
+    /// Returns whether an effect may be made once more although it may have been made; the
+    /// decision is good for one time.
+    pub(super) fn may_repeat(&self, key: &str) -> bool {
+        self.repeatable.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
+    }
+}
