@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Worktree(commands::worktree::WorktreeCommand),
     #[command(subcommand)]
     Dlq(commands::dlq::DlqCommand),
+    #[command(subcommand)]
+    Audit(commands::audit::AuditCommand),
+    #[command(subcommand)]
+    Policy(commands::policy::PolicyCommand),
     Doctor(commands::doctor::DoctorArgs),
     Events(commands::events::EventsArgs),
     #[command(visible_alias = "sessions")]

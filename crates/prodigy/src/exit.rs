@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     StoppedByPolicy = 5,
     /// The work is done and waits to be merged.
     MergeOutstanding = 7,
+    /// What was to be replayed waits for somebody to agree.
+    AwaitingApproval = 8,
     /// A workflow or configuration file is invalid.
     Invalid = 9,
     /// Nothing of what was to be replayed may be replayed.
@@ -42,12 +44,18 @@ impl Exit {
         Self::NoItems,
         Self::StoppedByPolicy,
         Self::MergeOutstanding,
+        Self::AwaitingApproval,
         Self::Invalid,
         Self::ReplayDenied,
         Self::Busy,
         Self::Interrupted,
         Self::Terminated,
     ];
+
+    /// Returns the code itself.
+    pub(crate) fn code(self) -> i32 {
+        i32::from(self as u8)
+    }
 
     /// Returns what the code means, for the reference.
     fn meaning(self) -> &'static str {
@@ -73,13 +81,17 @@ impl Exit {
                 "The work is done and safe on its branch, but not merged into the branch it \
                  started from. The command to do so is printed."
             }
+            Self::AwaitingApproval => {
+                "Dead letters were to be replayed, and somebody has to agree first. \
+                 `prodigy dlq approvals` shows to what."
+            }
             Self::Invalid => {
                 "A workflow or configuration file is invalid, or asks for something that this \
                  version cannot do. Every mistake is listed with its place."
             }
             Self::ReplayDenied => {
-                "Dead letters were to be replayed, and the reasons of all of them speak against \
-                 it. They are listed with what would help."
+                "Dead letters were to be replayed, and the policy allows none of them. They are \
+                 listed with why, and what would help."
             }
             Self::Busy => "Another process holds the job. Nothing was changed; try again later.",
             Self::Interrupted => "Ctrl-C. The job is paused and can be resumed.",
@@ -91,14 +103,16 @@ impl Exit {
 /// Returns the reference page of exit codes, in Markdown.
 pub(crate) fn markdown() -> String {
     let mut page = "# Exit codes\n\n\
-        Scripts may rely on these. A code has one meaning in every command.\n\n\
+        Scripts may rely on these. A code has one meaning in every command, with one exception below.\n\n\
         | code | meaning |\n|---|---|\n"
         .to_owned();
     for exit in Exit::ALL {
         page.extend(["| ", &(*exit as u8).to_string(), " | ", exit.meaning(), " |\n"]);
     }
     page.push_str(
-        "\nA command whose reader goes away (`prodigy events JOB | head`) ends quietly with 0.\n",
+        "\n`prodigy dlq status --check` ends as monitoring systems expect it: 0 if all is well, 1 if \
+         there is an alert, 2 if nobody knows what happened.\n\
+         \nA command whose reader goes away (`prodigy events JOB | head`) ends quietly with 0.\n",
     );
     page
 }

@@ -9,6 +9,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     git::{self, Repo},
+    identity,
     store::{self, JobLock, Layout, Reader},
 };
 use sha2::{Digest as _, Sha256};
@@ -50,11 +51,16 @@ pub(crate) fn program(args: &Args) -> String {
 }
 
 /// Returns who calls, as far as the system says; nobody has proved it.
-pub(crate) fn user() -> String {
+fn user() -> String {
     let name = ["USER", "LOGNAME"].into_iter().find_map(|name| {
         std::env::var(name).ok().map(|name| one_line(name.trim())).filter(|name| !name.is_empty())
     });
     name.unwrap_or_else(|| format!("user {}", rustix::process::geteuid().as_raw()))
+}
+
+/// Returns who calls, as git says, or else the system; nobody has proved it.
+pub(crate) fn person(repo: &Repo) -> String {
+    identity::asserted(repo, &user())
 }
 
 /// Returns a path as a shell takes it.

@@ -2,6 +2,7 @@
 
 mod export;
 mod filter;
+mod governed;
 mod line;
 mod list;
 mod stats;

@@ -1,5 +1,6 @@
 //! One file per command: its arguments, then what it does.
 
+pub(crate) mod audit;
 pub(crate) mod batch;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -8,6 +9,7 @@ pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
+mod found;
 pub(crate) mod init;
 pub(crate) mod jobs;
 pub(crate) mod logs;
@@ -16,11 +18,13 @@ pub(crate) mod man;
 mod parameters;
 pub(crate) mod pause;
 pub(crate) mod plan;
+pub(crate) mod policy;
 pub(crate) mod reference;
 pub(crate) mod repair;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod schema;
+mod secrets;
 mod setup;
 pub(crate) mod simulate_agent;
 pub(crate) mod stop;
@@ -48,6 +52,8 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Schema(command) => schema::run(args, command, out),
         Command::Worktree(command) => worktree::run(args, command, out),
         Command::Dlq(command) => dlq::run(args, command, out),
+        Command::Audit(command) => audit::run(args, command, out),
+        Command::Policy(command) => policy::run(args, command, out),
         Command::Doctor(command) => doctor::run(args, command, out),
         Command::Events(command) => events::run(args, command, out),
         Command::Jobs(command) => jobs::run(args, command, out),

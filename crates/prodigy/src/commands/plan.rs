@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use prodigy_core::{
     duration,
     vars::Vars,
-    workflow::{Body, MapReduce, Step, step_label},
+    workflow::{Body, Effects, MapReduce, Step, step_label},
 };
 use serde_json::{Value, json};
 
@@ -229,6 +229,23 @@ fn row(number: usize, step: &Step, vars: &Vars) -> Value {
     })
 }
 
+/// Returns how far what a step does reaches, if somebody said so.
+fn effects(step: &Step) -> Option<String> {
+    let external = match &step.effects {
+        Effects::Local => return None,
+        Effects::None => return Some("changes nothing".to_owned()),
+        Effects::External(external) => external,
+    };
+    let known = [
+        (external.idempotent, "harmless twice"),
+        (external.check.is_some(), "can be checked"),
+        (external.compensate.is_some(), "can be undone"),
+    ];
+    let known: Vec<_> = known.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
+    let more = if known.is_empty() { "cannot be checked".to_owned() } else { known.join(", ") };
+    Some(format!("changes something outside ({more})"))
+}
+
 /// Returns what is special about a step.
 fn notes(step: &Step) -> Vec<String> {
     let mut notes = Vec::new();
@@ -239,6 +256,7 @@ fn notes(step: &Step) -> Vec<String> {
         notes.push(format!("at most {}", duration::show(timeout)));
     }
     notes.extend(step.captures.iter().map(|capture| format!("captures {}", capture.name)));
+    notes.extend(effects(step));
     if step.commit_required {
         notes.push("must commit".to_owned());
     }

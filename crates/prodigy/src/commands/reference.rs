@@ -1,7 +1,7 @@
 //! `prodigy __reference`: the pages of `docs/reference`, for `cargo xtask docs`.
 
 use clap::CommandFactory as _;
-use prodigy_core::{reference, workflow::grammar};
+use prodigy_core::{reference, replay, workflow::grammar};
 
 use crate::{cli::Args, error::CliError, exit, exit::Exit, output::Output};
 
@@ -23,6 +23,7 @@ enum ReferencePage {
     Events,
     ExitCodes,
     FailureCodes,
+    Policy,
     Workflow,
 }
 
@@ -37,6 +38,7 @@ pub(super) fn run(
         ReferencePage::Events => reference::events_markdown(),
         ReferencePage::ExitCodes => exit::markdown(),
         ReferencePage::FailureCodes => reference::failure_codes_markdown(),
+        ReferencePage::Policy => replay::policy_markdown(),
         ReferencePage::Workflow => grammar::reference_markdown(),
     };
     out.raw(page.as_bytes())?;

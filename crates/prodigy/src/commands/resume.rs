@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prodigy_core::{
+    audit::IdentityKind,
     event::{ChangedWorkflow, JobStarted, Mode},
     ids::JobId,
 };
@@ -14,6 +15,7 @@ use prodigy_engine::{
 
 use super::{
     context,
+    dlq::in_force,
     lookup::{find_job, job_error},
     run::{ItemArgs, Sizes, without_items},
     setup,
@@ -77,14 +79,22 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let changed = changed(&file, &started);
     let yes = command.yes || started.yes;
     let junit = command.junit.clone();
-    let world = setup::World { home, repo, yes, profile: started.profile, items, junit };
-    let replay = (!command.no_dlq).then(|| Replay {
-        which: Which::Unasked,
-        rerun_reduce: false,
-        by: context::user(),
-        reason: Some("the job was resumed".to_owned()),
-    });
+    let replay = if command.no_dlq || started.mode == Mode::Sequential {
+        None
+    } else {
+        let policy = in_force(repo.root(), out)?;
+        Some(Replay {
+            which: Which::Unasked,
+            rerun_reduce: false,
+            by: context::person(&repo),
+            identity: IdentityKind::Asserted,
+            reason: Some("the job was resumed".to_owned()),
+            velocity: policy.policy.velocity.clone(),
+            policy,
+        })
+    };
     let resumption = Resumption { job: job.clone(), lock, changed, replay };
+    let world = setup::World { home, repo, yes, profile: started.profile, items, junit };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
@@ -143,6 +153,13 @@ pub(super) fn current(
         ));
     }
     Ok(stored.clone())
+}
+
+/// Returns the hash of the workflow file as it is now, if it can be used.
+pub(super) fn newest(stored: &workflow_file::File, given: &str) -> Option<String> {
+    let (parsed, text) = workflow_file::parse(&place(stored, given)?).ok()?;
+    let directory = stored.directory.clone();
+    Some(workflow_file::File { loaded: parsed.ok()?, text, directory }.hash())
 }
 
 /// Returns where the workflow file is, from wherever the job is taken up.

@@ -222,6 +222,8 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         parameters,
         profile,
         yes,
+        by: Some(context::person(&repo)),
+        found: None,
     };
     let dirty = repo.uncommitted().map_err(context::git_error)?;
     if dirty > 0 {

@@ -1,6 +1,6 @@
 //! `prodigy schema`.
 
-use prodigy_core::{reference, workflow::grammar};
+use prodigy_core::{reference, replay, workflow::grammar};
 
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
@@ -14,6 +14,8 @@ pub(crate) enum SchemaCommand {
     /// Editors use it to complete and check keys, e.g. with the line
     /// `# yaml-language-server: $schema=workflow.schema.json` in a workflow.
     Workflow,
+    /// Replay policies: `.prodigy/replay-policy.yml`
+    Policy,
     /// Records of the journal, as `prodigy events --json` prints them
     Event,
     /// Files of dead letters, as `prodigy dlq show --json` prints them
@@ -27,6 +29,7 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let schema = match command {
         SchemaCommand::Workflow => grammar::json_schema(),
+        SchemaCommand::Policy => replay::policy_schema(),
         SchemaCommand::Event => reference::event_schema(),
         SchemaCommand::DlqItem => reference::dlq_item_schema(),
     };

@@ -1,29 +1,32 @@
 //! From a workflow and a repository to a run: what `run`, `resume` and `exec` share.
 
 use std::{
-    collections::BTreeMap,
     ffi::OsString,
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Mutex,
-    time::Duration,
 };
 
 use prodigy_core::{
+    dlq::RunFacts,
     ids::JobId,
     job::{Ending, Job},
-    workflow::{AgentConfig, EnvVar, Secret, SecretSource, Workflow},
+    workflow::{AgentConfig, EnvVar, Workflow},
 };
 use prodigy_engine::{
-    agent::{self, Agent},
+    agent,
     git::Repo,
-    process::{Quick, quick},
-    run::{self, Run, Settings, base_environment, parse_env_file},
+    run::{self, Check, CheckedEffect, Reporter, Run, Settings, base_environment, parse_env_file},
     shutdown::Shutdown,
     store::Layout,
 };
 
-use super::{context, lookup::job_error};
+use super::{
+    context,
+    found::{find_program, found},
+    lookup::job_error,
+    secrets::secrets,
+};
 use crate::{
     cli::Args,
     config::Config,
@@ -31,17 +34,15 @@ use crate::{
     exit::Exit,
     input,
     output::Output,
+    replay_policy,
     report::{
         diagnostics, junit,
-        ledger::{self, Bookkeeping, Ledger},
-        progress, step_summary,
+        notebook::{self, Bookkeeping, Notebook},
+        progress, replays, step_summary,
         summary::{self, Over},
     },
     workflow_file::File,
 };
-
-/// How long the command of a secret may take.
-const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where a run takes place.
 pub(super) struct World {
@@ -74,19 +75,65 @@ pub(super) fn go(
     begin: impl FnOnce(Settings) -> Result<Run, run::Error>,
     job: &JobId,
 ) -> Result<Exit, CliError> {
+    let reporter = progress::reporter(&file.loaded.workflow, out.color());
+    let (reporter, notebook) = Bookkeeping::of(reporter);
+    let (items, junit) = (world.items, world.junit.clone());
+    let settings = settings(args, world, file, reporter, out)?;
+    let kept_at = settings.layout.clone();
+    let (ending, fold, replayed) =
+        see_through(settings, job, async |settings| begin(settings)?.go().await)?;
+    replays::tell(&replayed, out);
+    finish(args, &kept_at, job, (ending, &fold), &notebook, out)?;
+    if let Some(path) = &junit {
+        junit::write(path, &kept_at, job, &fold)
+            .map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
+    }
+    let dead = fold.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
+    let exit = summary::exit(ending);
+    if exit == Exit::Success && replays::is_denied(&replayed) {
+        return Ok(Exit::ReplayDenied);
+    }
+    let is_refused = exit == Exit::Success && items.fail_on_dlq && dead > 0;
+    Ok(if is_refused { Exit::DeadLetters } else { exit })
+}
+
+/// Looks at what dead letters changed outside, without running the job.
+pub(super) fn check(
+    args: &Args,
+    world: World,
+    file: File,
+    out: &mut Output,
+    asked: Check,
+) -> Result<Vec<CheckedEffect>, CliError> {
+    let reporter = progress::reporter(&file.loaded.workflow, out.color());
+    let settings = settings(args, world, file, reporter, out)?;
+    let job = asked.job.clone();
+    see_through(settings, &job, async |settings| run::check(settings, asked).await)
+}
+
+/// Returns everything about a run that does not come from its journal.
+fn settings(
+    args: &Args,
+    world: World,
+    file: File,
+    reporter: Box<dyn Reporter>,
+    out: &mut Output,
+) -> Result<Settings, CliError> {
     let layout = context::layout(&world.home, &world.repo)?;
     context::claim_name(&layout, &world.repo)?;
     let config = Config::load(args, Some(world.repo.root()))?;
     let workflow = file.loaded.workflow;
-    let base_env = environment(&workflow, &file.directory)?;
+    let files = env_files(&workflow, &file.directory)?;
+    let base_env = environment(&files);
     let env = chosen_env(&workflow, world.profile.as_deref())?;
-    let agents = agents(&workflow, &config, &base_env)?;
+    let configured = agents(&workflow, &config, &base_env)?;
+    let mut found = found(&workflow, &configured, &base_env, &files, &env);
+    found.policy_snapshot = replay_policy::snapshot(world.repo.root(), out);
+    let agents = configured.iter().map(|(name, config)| ((*name).to_owned(), agent::agent(config)));
+    let agents = agents.collect();
     let secrets = secrets(&workflow.secrets, &file.directory, out)?;
     let shutdown = Shutdown::default();
-    let reporter = progress::reporter(&workflow, out.color());
-    let (reporter, ledger) = Bookkeeping::of(reporter);
-    let kept_at = layout.clone();
-    let settings = Settings {
+    Ok(Settings {
         program: program()?,
         base_env,
         env,
@@ -101,11 +148,38 @@ pub(super) fn go(
         needs_items: world.items.needs_items,
         shutdown: shutdown.clone(),
         reporter,
-        confirm: Some(progress::confirm(world.yes, shutdown.clone())),
+        confirm: Some(progress::confirm(world.yes, shutdown)),
         layout,
         repo: world.repo,
         workflow,
-    };
+        found,
+    })
+}
+
+/// Returns what a replay would run with now.
+pub(super) fn run_facts(
+    args: &Args,
+    file: &File,
+    profile: Option<&str>,
+    root: &Path,
+) -> Result<RunFacts, CliError> {
+    let config = Config::load(args, Some(root))?;
+    let workflow = &file.loaded.workflow;
+    let files = env_files(workflow, &file.directory)?;
+    let base_env = environment(&files);
+    let env = chosen_env(workflow, profile)?;
+    let configured = agents(workflow, &config, &base_env)?;
+    let found = found(workflow, &configured, &base_env, &files, &env);
+    Ok(RunFacts { workflow_hash: file.hash(), found })
+}
+
+/// Sees something through that can be stopped by a signal.
+fn see_through<T>(
+    settings: Settings,
+    job: &JobId,
+    work: impl AsyncFnOnce(Settings) -> Result<T, run::Error>,
+) -> Result<T, CliError> {
+    let shutdown = settings.shutdown.clone();
     // One thread: steps wait for processes, and a hand-over between threads at every turn
     // would cost more than all that is computed.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -116,21 +190,11 @@ pub(super) fn go(
         shutdown.listen().map_err(|error| {
             CliError::new(Exit::Failure, "signals cannot be listened to").because(error)
         })?;
-        let run = begin(settings).map_err(|error| run_error(error, job))?;
-        run.go().await.map_err(|error| run_error(error, job))
+        work(settings).await.map_err(|error| run_error(error, job))
     });
     // Nothing of the job is left to wait for.
     runtime.shutdown_background();
-    let (ending, fold) = result?;
-    finish(args, &kept_at, job, (ending, &fold), &ledger, out)?;
-    if let Some(path) = &world.junit {
-        junit::write(path, &kept_at, job, &fold)
-            .map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
-    }
-    let dead = fold.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
-    let exit = summary::exit(ending);
-    let is_refused = exit == Exit::Success && world.items.fail_on_dlq && dead > 0;
-    Ok(if is_refused { Exit::DeadLetters } else { exit })
+    result
 }
 
 /// Says what a run came to.
@@ -139,15 +203,16 @@ fn finish(
     layout: &Layout,
     id: &JobId,
     (ending, job): (Ending, &Job),
-    ledger: &Mutex<Ledger>,
+    notebook: &Mutex<Notebook>,
     out: &mut Output,
 ) -> Result<(), CliError> {
-    let ledger = ledger::taken(ledger).whole(layout, id).map_err(|error| job_error(id, error))?;
+    let notebook =
+        notebook::taken(notebook).whole(layout, id).map_err(|error| job_error(id, error))?;
     let program = context::program(args);
-    let over = Over { program: &program, layout, id, job, ending, ledger: &ledger };
+    let over = Over { program: &program, layout, id, job, ending, notebook: &notebook };
     summary::show(&over, out);
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty())
-        && let Err(error) = step_summary::append(Path::new(&path), job, &ledger)
+        && let Err(error) = step_summary::append(Path::new(&path), job, &notebook)
     {
         out.note(format_args!("warning: the GitHub step summary was not written: {error}"));
     }
@@ -178,12 +243,19 @@ fn program() -> Result<PathBuf, CliError> {
     })
 }
 
-/// Returns what steps inherit, with the environment files of the workflow.
-fn environment(
-    workflow: &Workflow,
-    directory: &Path,
-) -> Result<Vec<(OsString, OsString)>, CliError> {
+/// Returns what steps inherit, with the variables of environment files.
+fn environment(files: &[(String, String)]) -> Vec<(OsString, OsString)> {
     let mut env = base_environment(std::env::vars_os());
+    for (name, value) in files {
+        env.retain(|(have, _)| *have != **name);
+        env.push((name.into(), value.into()));
+    }
+    env
+}
+
+/// Reads the environment files of the workflow.
+fn env_files(workflow: &Workflow, directory: &Path) -> Result<Vec<(String, String)>, CliError> {
+    let mut all = Vec::new();
     for file in &workflow.env_files {
         let path = directory.join(file);
         let text = input::read(&path).map_err(|error| {
@@ -191,12 +263,9 @@ fn environment(
         })?;
         let variables = parse_env_file(&path, &text)
             .map_err(|error| CliError::new(Exit::Invalid, error.to_string()))?;
-        for (name, value) in variables {
-            env.retain(|(have, _)| *have != *name);
-            env.push((name.into(), value.into()));
-        }
+        all.extend(variables);
     }
-    Ok(env)
+    Ok(all)
 }
 
 /// Returns `env` with the profile's variables behind it.
@@ -219,14 +288,14 @@ fn chosen_env(workflow: &Workflow, profile: Option<&str>) -> Result<Vec<EnvVar>,
 }
 
 /// Returns the agents that the workflow names; all of them must be there before anything starts.
-fn agents(
-    workflow: &Workflow,
-    config: &Config,
+fn agents<'a>(
+    workflow: &'a Workflow,
+    config: &'a Config,
     env: &[(OsString, OsString)],
-) -> Result<BTreeMap<String, Box<dyn Agent>>, CliError> {
-    let mut agents = BTreeMap::new();
+) -> Result<Vec<(&'a str, &'a AgentConfig)>, CliError> {
+    let mut agents = Vec::new();
     for (name, step) in workflow.agents_needed() {
-        let found: Option<&AgentConfig> =
+        let found: Option<&'a AgentConfig> =
             workflow.agents.get(name).or_else(|| config.agents.get(name).map(|found| &found.value));
         let label = prodigy_core::workflow::step_label(step);
         let Some(found) = found else {
@@ -237,7 +306,7 @@ fn agents(
         };
         let agent = agent::agent(found);
         if let Some(program) = agent.program()
-            && !is_installed(program, env)
+            && find_program(program, env).is_none()
         {
             let message = format!(
                 "the program `{program}` of agent `{name}` is not installed, and `{label}` needs it"
@@ -245,73 +314,9 @@ fn agents(
             return Err(CliError::new(Exit::Invalid, message)
                 .with_hint("install it, or name another one under `agents`"));
         }
-        agents.insert(name.to_owned(), agent);
+        agents.push((name, found));
     }
     Ok(agents)
-}
-
-/// Returns whether a program can be found.
-fn is_installed(program: &str, env: &[(OsString, OsString)]) -> bool {
-    if program.contains('/') {
-        return Path::new(program).is_file();
-    }
-    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
-    path.is_some_and(|path| std::env::split_paths(path).any(|dir| dir.join(program).is_file()))
-}
-
-/// Fetches the secrets; one that cannot be had stops the run before it begins.
-fn secrets(
-    declared: &[Secret],
-    directory: &Path,
-    out: &mut Output,
-) -> Result<Vec<(String, String)>, CliError> {
-    let mut secrets = Vec::new();
-    for secret in declared {
-        let value = fetch(secret, directory).map_err(|why| {
-            let message = format!("the secret `{}` cannot be had: {why}", secret.name);
-            CliError::new(Exit::Failure, message)
-        })?;
-        if value.len() < 4 {
-            out.note(format_args!(
-                "note: the secret `{}` is too short to be masked in output",
-                secret.name
-            ));
-        }
-        secrets.push((secret.name.clone(), value));
-    }
-    Ok(secrets)
-}
-
-/// Fetches one secret, without the newline at its end.
-fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
-    let value = match &secret.source {
-        SecretSource::Env(name) => std::env::var(name)
-            .map_err(|_| format!("the environment variable `{name}` is not set"))?,
-        SecretSource::File(file) => {
-            input::read(&directory.join(file)).map_err(|error| error.to_string())?
-        }
-        SecretSource::Command(command) => {
-            let program = OsString::from("sh");
-            let args = [OsString::from("-c"), command.into()];
-            let launch = Quick {
-                program: &program,
-                args: &args,
-                cwd: directory,
-                env: &[],
-                stdin: b"",
-                timeout: SECRET_TIMEOUT,
-            };
-            let output = quick(&launch).map_err(|error| error.to_string())?;
-            if output.status != 0 {
-                return Err(format!("its command ended with exit code {}", output.status));
-            }
-            String::from_utf8(output.stdout).map_err(|_| "it is not UTF-8 text".to_owned())?
-        }
-    };
-    if value.contains('\0') {
-        return Err("it holds a NUL byte, which no variable can".to_owned());
-    }
-    Ok(value.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Turns an error of a run into one for people.
@@ -340,6 +345,13 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         }
         run::Error::WorkflowShrank { .. } => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
+        }
+        run::Error::Audit(error) => {
+            let hint = error.hint().map_or_else(|| resume.clone(), str::to_owned);
+            (Exit::Failure, Some(hint))
+        }
+        run::Error::Letters(_) => {
+            (Exit::Failure, Some(format!("`prodigy dlq fsck {job}` makes them anew")))
         }
         run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => {
             (Exit::Failure, None)

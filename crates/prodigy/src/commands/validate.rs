@@ -2,11 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use prodigy_core::{
-    diagnostic::{Diagnostic, Severity, Sources},
-    workflow::{Body, Loaded, Rejected, Workflow},
-};
-use serde_json::json;
+use prodigy_core::workflow::{Body, Loaded, Workflow};
 
 use crate::{
     cli::Args,
@@ -15,8 +11,8 @@ use crate::{
     input,
     output::Output,
     report::{
+        checked::{Checked, ComplaintFormat, report},
         count,
-        diagnostics::{Finding, human},
     },
     workflow_file,
 };
@@ -32,33 +28,8 @@ pub(crate) struct ValidateArgs {
     files: Vec<PathBuf>,
 
     /// How to show mistakes
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    format: Format,
-}
-
-/// How mistakes are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people, with the lines that are wrong
-    Human,
-    /// One JSON document on standard output
-    Json,
-    /// Annotations for GitHub Actions
-    Github,
-}
-
-/// A file that was checked.
-struct Checked {
-    sources: Sources,
-    diagnostics: Vec<Diagnostic>,
-    /// What is in it, e.g. "3 steps"; only for valid files.
-    summary: String,
-}
-
-impl Checked {
-    fn count(&self, severity: Severity) -> usize {
-        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
-    }
+    #[arg(long, value_enum, default_value_t = ComplaintFormat::Human)]
+    format: ComplaintFormat,
 }
 
 pub(super) fn run(
@@ -66,44 +37,8 @@ pub(super) fn run(
     command: &ValidateArgs,
     out: &mut Output,
 ) -> Result<Exit, CliError> {
-    let mut exits = Vec::new();
-    let mut findings = Vec::new();
-    for path in &command.files {
-        match check(path) {
-            Ok(checked) => {
-                let valid = checked.count(Severity::Error) == 0;
-                exits.push(if valid { Exit::Success } else { Exit::Invalid });
-                findings.extend(
-                    checked.diagnostics.iter().map(|found| Finding::new(&checked.sources, found)),
-                );
-                if command.format == Format::Human {
-                    show(path, &checked, out)?;
-                }
-            }
-            Err(error) => {
-                exits.push(error.exit());
-                findings.push(Finding::of_file(path.display().to_string(), error.to_string()));
-                if command.format == Format::Human {
-                    out.note(format_args!("error: {error}"));
-                }
-            }
-        }
-    }
-    let exit = overall(&exits);
-    match command.format {
-        Format::Human => {}
-        Format::Json => {
-            let valid = exit == Exit::Success;
-            let document = json!({"schema_version": 1, "valid": valid, "diagnostics": findings});
-            out.raw(format!("{document}\n").as_bytes())?;
-        }
-        Format::Github => {
-            for finding in &findings {
-                out.line(finding.github())?;
-            }
-        }
-    }
-    Ok(exit)
+    let files = command.files.iter().map(|path| (path.clone(), check(path))).collect();
+    report(files, command.format, out)
 }
 
 /// Checks one file, with everything it includes.
@@ -113,28 +48,8 @@ fn check(path: &Path) -> Result<Checked, input::Error> {
         Ok(Loaded { workflow, sources, warnings }) => {
             Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
-        Err(Rejected { sources, diagnostics }) => {
-            Checked { sources, diagnostics, summary: String::new() }
-        }
+        Err(rejected) => rejected.into(),
     })
-}
-
-fn show(path: &Path, checked: &Checked, out: &mut Output) -> Result<(), CliError> {
-    let color = out.color();
-    for diagnostic in &checked.diagnostics {
-        out.rendered(&format!("{}\n", human(&checked.sources, diagnostic, color)));
-    }
-    let errors = checked.count(Severity::Error);
-    let warnings = match checked.count(Severity::Warning) {
-        0 => String::new(),
-        warnings => format!(", {}", count(warnings, "warning")),
-    };
-    let path = path.display();
-    if errors == 0 {
-        out.line(format_args!("{path}: ok ({}{warnings})", checked.summary))
-    } else {
-        out.line(format_args!("{path}: invalid ({}{warnings})", count(errors, "error")))
-    }
 }
 
 /// Returns what is in a workflow.
@@ -152,12 +67,4 @@ fn summarize(workflow: &Workflow) -> String {
             .map(|(name, steps)| format!("{name} {}", count(*steps, "step")))
             .collect();
     format!("mapreduce: {}", phases.join(", "))
-}
-
-/// Returns the exit code of the whole: an invalid file weighs more than one that cannot be read.
-fn overall(exits: &[Exit]) -> Exit {
-    [Exit::Invalid, Exit::Usage, Exit::Failure]
-        .into_iter()
-        .find(|exit| exits.contains(exit))
-        .unwrap_or(Exit::Success)
 }

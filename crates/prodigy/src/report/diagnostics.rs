@@ -15,7 +15,7 @@ const CARETS: usize = 80;
 
 /// One mistake with its place, as the JSON and GitHub forms show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
+pub(crate) struct Complaint {
     /// `error` or `warning`.
     severity: &'static str,
     /// The file, as the person named it.
@@ -34,7 +34,7 @@ pub(crate) struct Finding {
     help: Option<String>,
 }
 
-impl Finding {
+impl Complaint {
     /// Finds out where a mistake stands.
     pub(crate) fn new(sources: &Sources, diagnostic: &Diagnostic) -> Self {
         let start = sources.position(diagnostic.span);
@@ -306,7 +306,7 @@ mod tests {
         let diagnostic =
             Diagnostic::error(Span { file: 0, start: 3, end: 4 }, "100% wrong\nreally")
                 .help("fix it");
-        insta::assert_snapshot!(Finding::new(&sources, &diagnostic).github(), @"::error file=a%2Cb%3Ac.yml,line=1,col=4::100%25 wrong%0Areally%0Ahelp: fix it");
-        insta::assert_snapshot!(Finding::of_file("x.yml", "there is no file `x.yml`").github(), @"::error file=x.yml::there is no file `x.yml`");
+        insta::assert_snapshot!(Complaint::new(&sources, &diagnostic).github(), @"::error file=a%2Cb%3Ac.yml,line=1,col=4::100%25 wrong%0Areally%0Ahelp: fix it");
+        insta::assert_snapshot!(Complaint::of_file("x.yml", "there is no file `x.yml`").github(), @"::error file=x.yml::there is no file `x.yml`");
     }
 }

@@ -10,8 +10,8 @@ use prodigy_core::{
 };
 
 use super::{
-    ledger::{FailedItem, Ledger},
     lines::{count, progress},
+    notebook::{FailedItem, Notebook},
     summary::{Over, kept, merged},
 };
 use crate::{
@@ -29,7 +29,7 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
         cost if cost > 0.0 => format!(" · cost ${cost:.2}"),
         _ => String::new(),
     };
-    let took = duration::show(over.ledger.took());
+    let took = duration::show(over.notebook.took());
     let headline = headline(end, over.ending);
     let progress = match over.ending {
         Ending::NoItems => String::new(),
@@ -48,7 +48,7 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     if let Some(map) = over.job.map.as_ref().filter(|map| map.total > 0) {
         out.note(format_args!("items: {}", counts(map)));
         replayed(map, out);
-        failures(map, over.ledger, out);
+        failures(map, over.notebook, out);
     }
     left_behind(over, out);
     next(end, over, out);
@@ -130,7 +130,7 @@ pub(super) fn metrics(map: &MapState) -> ErrorMetrics {
 }
 
 /// Says why items failed: what keeps coming back as a pattern, the rest one by one.
-fn failures(map: &MapState, ledger: &Ledger, out: &mut Output) {
+fn failures(map: &MapState, notebook: &Notebook, out: &mut Output) {
     if map.counts.failed() == 0 {
         return;
     }
@@ -150,7 +150,7 @@ fn failures(map: &MapState, ledger: &Ledger, out: &mut Output) {
         metrics.failure_patterns.iter().any(|pattern| pattern.pattern_type == kind)
     };
     let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for failed in ledger.failures.iter().filter(|failed| !is_pattern(failed)) {
+    for failed in notebook.failures.iter().filter(|failed| !is_pattern(failed)) {
         let cause = (failed.failure.kind.code(), failed.failure.message.as_str());
         groups.entry(cause).or_default().push(failed.item.as_str());
     }
@@ -166,9 +166,9 @@ fn failures(map: &MapState, ledger: &Ledger, out: &mut Output) {
 
 /// Says where the work is: what was merged, what was kept, and what would get lost.
 fn left_behind(over: &Over<'_>, out: &mut Output) {
-    let Over { layout, id, job, ledger, program, .. } = over;
-    if ledger.uncommitted > 0 {
-        let items = count(ledger.uncommitted, "item");
+    let Over { layout, id, job, notebook, program, .. } = over;
+    if notebook.uncommitted > 0 {
+        let items = count(notebook.uncommitted, "item");
         out.note(format_args!(
             "note: {items} left files uncommitted, which are not merged; \
              `auto_commit: true` on a step keeps them"
@@ -179,10 +179,10 @@ fn left_behind(over: &Over<'_>, out: &mut Output) {
         Some(End::Failed { .. } | End::Paused { .. }) => kept(job, out),
         None => {}
     }
-    for (_, path) in &ledger.kept {
+    for (_, path) in &notebook.kept {
         out.note(format_args!("kept: {path}"));
     }
-    let more = ledger.kept_in_all.len().saturating_sub(ledger.kept.len());
+    let more = notebook.kept_in_all.len().saturating_sub(notebook.kept.len());
     if more > 0 {
         out.note(format_args!(
             "kept: {more} more; see `{program} events {id} --type worktree_preserved`"

@@ -11,7 +11,7 @@ use prodigy_core::{
     workflow::ErrorCollection,
 };
 
-use super::lines::{Line, Sign, Weight, count, tampering, took};
+use super::lines::{ADOPTED, Line, Sign, Weight, count, tampering, took};
 
 /// So many changes of git's settings are told at once; the events tell all.
 const TAMPERING_TOLD: u32 = 10;
@@ -110,6 +110,14 @@ impl Teller {
             | Event::GitTampering { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => None,
         }
     }
@@ -175,6 +183,10 @@ impl Teller {
                 self.failures.add(important(Sign::Cross, line))
             }
             Event::GitTampering { changes } => self.tampering(item, changes),
+            Event::StepCompleted(step) if step.adopted => {
+                let text = format!("{item}: step {}{ADOPTED}", step.step);
+                vec![important(Sign::Tilde, text)]
+            }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
             | Event::JobPaused { .. }
@@ -199,6 +211,14 @@ impl Teller {
             | Event::MergeConflict { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => Vec::new(),
         }
     }

@@ -204,6 +204,14 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())
@@ -267,6 +275,14 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::GitTampering { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())

@@ -11,6 +11,9 @@ use prodigy_core::{
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
 
+/// What is said of a step whose change outside was known to be made.
+pub(super) const ADOPTED: &str = " (made already, not run again)";
+
 /// How important a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
@@ -74,6 +77,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         }
         Event::StepCompleted(step) => {
             let (sign, how) = match step.status {
+                StepStatus::Success if step.adopted => (Sign::Tilde, ADOPTED),
                 StepStatus::Success => (Sign::Tick, ""),
                 StepStatus::Recovered => (Sign::Tilde, " (recovered)"),
                 StepStatus::Failed => (Sign::Tilde, " (failed, going on)"),
@@ -125,6 +129,14 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::WorktreeCleaned { .. }
         | Event::ReplayStarted { .. }
         | Event::DlqItemRemoved { .. }
+        | Event::DlqItemUpdated { .. }
+        | Event::ApprovalRequested(_)
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalDenied { .. }
+        | Event::EffectPrepared(_)
+        | Event::EffectCommitted { .. }
+        | Event::EffectReconciled { .. }
+        | Event::EffectCompensated { .. }
         | Event::CheckpointCreated { .. } => None,
     }
 }

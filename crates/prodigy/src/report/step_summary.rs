@@ -13,22 +13,22 @@ use prodigy_core::{
     job::{End, Job, MapState},
 };
 
-use super::{item_totals::retried, ledger::Ledger};
+use super::{item_totals::retried, notebook::Notebook};
 
 /// The longest text of others that is shown, in characters.
 const LONGEST: usize = 300;
 
 /// Adds the summary to the file that GitHub Actions names.
-pub(crate) fn append(path: &Path, job: &Job, ledger: &Ledger) -> io::Result<()> {
+pub(crate) fn append(path: &Path, job: &Job, notebook: &Notebook) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    file.write_all(markdown(job, ledger).as_bytes())
+    file.write_all(markdown(job, notebook).as_bytes())
 }
 
 /// Returns the summary as Markdown.
 ///
 /// What others wrote stands in code spans, where neither Markdown nor HTML nor links nor
 /// mentions have a meaning.
-fn markdown(job: &Job, ledger: &Ledger) -> String {
+fn markdown(job: &Job, notebook: &Notebook) -> String {
     let started = job.started.as_ref();
     let name = started
         .map(|started| started.workflow_name.as_deref().unwrap_or(started.workflow_file.as_str()));
@@ -49,7 +49,7 @@ fn markdown(job: &Job, ledger: &Ledger) -> String {
         }
     }
     row("Cost", format!("${:.2}", job.cost_usd));
-    row("Duration", duration::show(ledger.took()));
+    row("Duration", duration::show(notebook.took()));
     if let Some(End::Failed { step, failure }) = &job.end {
         let (step, kind) = (code(step), failure.kind.code());
         let message = code(&failure.message);
@@ -58,7 +58,7 @@ fn markdown(job: &Job, ledger: &Ledger) -> String {
     if let Some(End::Paused { message, .. }) = &job.end {
         writeln!(text, "\n{}", code(message)).ok();
     }
-    failures(job, ledger, &mut text);
+    failures(job, notebook, &mut text);
     text.push('\n');
     text
 }
@@ -74,12 +74,12 @@ fn items(map: &MapState, row: &mut impl FnMut(&str, String)) {
 }
 
 /// Lists the first items that failed.
-fn failures(job: &Job, ledger: &Ledger, text: &mut String) {
-    if ledger.failures.is_empty() {
+fn failures(job: &Job, notebook: &Notebook, text: &mut String) {
+    if notebook.failures.is_empty() {
         return;
     }
     text.push_str("\n### Failed items\n\n");
-    for failed in &ledger.failures {
+    for failed in &notebook.failures {
         let (item, kind) = (code(failed.item.as_str()), failed.failure.kind.code());
         let message = code(&failed.failure.message);
         let then = match failed.dead_lettered {
@@ -90,7 +90,7 @@ fn failures(job: &Job, ledger: &Ledger, text: &mut String) {
         // Writing to a string does not fail.
         writeln!(text, "- {item} `{kind}`: {message} ({then})").ok();
     }
-    let listed = u32::try_from(ledger.failures.len()).unwrap_or(u32::MAX);
+    let listed = u32::try_from(notebook.failures.len()).unwrap_or(u32::MAX);
     let all = job.map.as_ref().map_or(0, |map| map.counts.failed());
     if all > listed {
         writeln!(text, "- … and {} more", all - listed).ok();

@@ -7,7 +7,7 @@ use prodigy_core::{
 };
 use prodigy_engine::store::Layout;
 
-use super::{item_totals::show_items, ledger::Ledger, lines::count};
+use super::{item_totals::show_items, lines::count, notebook::Notebook};
 use crate::{
     exit::Exit,
     output::{Output, one_line},
@@ -41,7 +41,7 @@ pub(crate) struct Over<'a> {
     /// How the run ended.
     pub(crate) ending: Ending,
     /// What happened to its items.
-    pub(crate) ledger: &'a Ledger,
+    pub(crate) notebook: &'a Notebook,
 }
 
 /// Says what a run came to.

@@ -1,37 +1,6 @@
 //! What to do about a dead letter.
 
-use prodigy_core::{
-    dlq::EntryStatus,
-    failure::{DefaultAction, FailureKind},
-};
-use prodigy_engine::dlq::Heading;
-
-/// Returns whether `prodigy dlq retry` takes an entry, and if not, why.
-pub(super) fn verdict(heading: &Heading) -> &'static str {
-    match heading.status {
-        EntryStatus::Replaying => "it is being replayed",
-        EntryStatus::Resolved => "not needed: a replay succeeded",
-        EntryStatus::Dropped => "no: it was dropped",
-        EntryStatus::Open if is_replayable(heading) => "it can be replayed as it is",
-        EntryStatus::Open => match heading.reason_code.action() {
-            DefaultAction::Quarantine => "not yet: it would fail again until something is changed",
-            DefaultAction::Approval => "not by itself: somebody has to agree first",
-            DefaultAction::Check => "not by itself: find out first what was changed outside",
-            DefaultAction::Once => "not by itself: it was replayed already and failed again",
-            DefaultAction::Never => "no: it was stopped on purpose",
-            DefaultAction::Always | DefaultAction::Review => {
-                "not by itself: a person has to look at it first"
-            }
-        },
-    }
-}
-
-/// Returns whether `prodigy dlq retry` takes an entry as it is.
-pub(super) fn is_replayable(heading: &Heading) -> bool {
-    heading.status == EntryStatus::Open
-        && heading.reprocess_eligible
-        && !heading.manual_review_required
-}
+use prodigy_core::failure::FailureKind;
 
 /// Returns what a person could look at or change about a cause.
 pub(super) fn suggestion(kind: FailureKind) -> &'static str {

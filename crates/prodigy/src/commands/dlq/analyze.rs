@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     advice::suggestion,
     groups::{Group, Groups},
-    queues::{Jobs, of_jobs, queue_error, skipped},
+    queues::{Jobs, Reading, of_jobs, queue_error, skipped},
     words::{SCHEMA_VERSION, class_name, group_document, totals},
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) struct AnalyzeArgs {
 }
 
 pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Result<Exit, CliError> {
-    let groups = gathered(of_jobs(args, command.job.as_ref())?, out);
+    let groups = gathered(args, of_jobs(args, command.job.as_ref())?, out);
     let limit = command.limit.map(NonZeroUsize::get);
     let sorted = groups.sorted();
     let program = context::program(args);
@@ -89,12 +89,15 @@ pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Resul
 }
 
 /// Gathers the entries of jobs by cause.
-fn gathered(mut jobs: Jobs, out: &mut Output) -> Groups {
+fn gathered(args: &Args, mut jobs: Jobs, out: &mut Output) -> Groups {
     let mut groups = Groups::new(clock::now());
     while let Some(letters) = jobs.next(out) {
+        let reading = Reading::of(args, &letters, out);
         for heading in letters.queue.headings() {
             match heading {
-                Ok(heading) => groups.take(&letters.job, &heading),
+                Ok(heading) => {
+                    groups.take(&letters.job, &heading, reading.verdict(&letters, &heading));
+                }
                 Err(error) => skipped(&letters.job, &queue_error(error), out),
             }
         }

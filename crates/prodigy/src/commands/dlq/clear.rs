@@ -3,17 +3,18 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use prodigy_core::{
+    audit::IdentityKind,
     dlq::EntryStatus,
-    event::Withdrawal,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::{clock, dlq};
+use prodigy_engine::dlq::Amendment;
 
 use super::{
+    authority::Authority,
     queues::{Letters, of_job, queue_error, skipped},
     words::{CLOSED, status_name},
 };
-use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// Delete the entries of a job that are resolved or dropped
 ///
@@ -61,16 +62,9 @@ pub(super) fn run(args: &Args, command: &ClearArgs, out: &mut Output) -> Result<
         confirm(&found, out)?;
     }
     let items: Vec<_> = found.items.iter().map(|(item, _)| item.clone()).collect();
-    let deleted = dlq::withdraw(
-        &letters.layout,
-        &letters.job,
-        &items,
-        Withdrawal::Cleared,
-        &command.reason,
-        &context::user(),
-        clock::now(),
-    )
-    .map_err(queue_error)?;
+    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
+    let (amendment, identity) = (Amendment::Clear, IdentityKind::Asserted);
+    let deleted = authority.amend(None, &items, &amendment, identity, &command.reason)?;
     out.line(format_args!("deleted {}", entries(deleted.len())))?;
     if found.kept > 0 {
         out.note(format_args!("{} stay", open(found.kept)));

@@ -3,15 +3,15 @@
 use std::{path::Path, time::Duration};
 
 use prodigy_core::{
-    dlq::{DeadLetteredItem, EntryStatus, FailureDetail, WorktreeArtifacts},
+    dlq::{DeadLetteredItem, Edit, EntryStatus, FailureDetail, Mark, WorktreeArtifacts},
     duration,
-    failure::DefaultAction,
+    replay::{Need, Ruling, Verdict, approval::Approval},
 };
-use prodigy_engine::dlq::Heading;
 use serde_json::Value;
 
 use super::{
-    advice::{is_replayable, suggestion, verdict},
+    advice::suggestion,
+    outcome::{self, meaning},
     table::Table,
     words::{class_name, status_name},
 };
@@ -34,8 +34,12 @@ const CHANGED_LINES: usize = 12;
 const LONGEST: usize = 400;
 
 /// Prints an entry.
-pub(super) fn show(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
-    for (name, value) in facts(entry) {
+pub(super) fn show(
+    entry: &DeadLetteredItem,
+    ruling: Option<&Ruling<'_>>,
+    out: &mut Output,
+) -> Result<(), CliError> {
+    for (name, value) in facts(entry, ruling) {
         out.line(format_args!("{name:<12}{}", one_line(&value)))?;
     }
     output(entry, out)?;
@@ -45,8 +49,7 @@ pub(super) fn show(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), Cli
 }
 
 /// Returns what there is to say in a line each, by name.
-fn facts(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
-    let heading = Heading::from(entry);
+fn facts(entry: &DeadLetteredItem, ruling: Option<&Ruling<'_>>) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("item", format!("{} of job {}", entry.item_id, entry.job_id)),
         ("status", status(entry)),
@@ -59,12 +62,43 @@ fn facts(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
     facts.push(("cause", format!("{} [{}]", entry.error_pattern, entry.error_signature)));
     facts.extend(entry.failure_history.last().map(|last| ("where", place(entry, last))));
     facts.push(("failed", failed(entry)));
-    facts.push(("replay", verdict(&heading).to_owned()));
+    if let Some(ruling) = ruling {
+        facts.push(("replay", meaning(ruling.verdict).to_owned()));
+        facts.push(("because", ruling.explain().join("; ")));
+    }
+    facts.extend(outside(entry));
     if entry.status == EntryStatus::Open {
         facts.push(("to do", suggestion(entry.reason_code).to_owned()));
     }
     facts.extend(entry.not_before.map(|at| ("not before", second(at))));
     facts.extend(entry.owner.clone().map(|owner| ("owner", owner)));
+    facts
+}
+
+/// Says what the attempts changed outside, and what people said about the entry.
+fn outside(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    for effect in &entry.effects {
+        let receipt = effect.receipt.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
+        let state = effect.state.word();
+        facts.push(("outside", format!("{} is {state}{receipt} [{}]", effect.name, effect.key)));
+    }
+    let mark = |what: &str, mark: &Mark| {
+        let Mark { at, by, reason } = mark;
+        format!("{what} {} by {by}: {reason}", second(*at))
+    };
+    facts.extend(entry.quarantine.as_ref().map(|put| ("quarantine", mark("since", put))));
+    facts.extend(entry.released.as_ref().map(|let_out| ("released", mark("on", let_out))));
+    if let Some(approval) = entry.approval.as_ref().filter(|approval| !approval.consumed) {
+        let Approval { digest, requested_by, expires_at, .. } = approval;
+        let asked = format!("asked for by {requested_by}, until {}", second(*expires_at));
+        facts.push(("approval", asked));
+        facts.push(("digest", digest.clone()));
+    }
+    for edit in &entry.lineage {
+        let Edit { at, by, reason, .. } = edit;
+        facts.push(("edited", format!("{} by {by}: {reason}", second(*at))));
+    }
     facts
 }
 
@@ -229,6 +263,7 @@ fn log(entry: &DeadLetteredItem) -> Option<&str> {
 pub(super) fn next(
     program: &str,
     entry: &DeadLetteredItem,
+    ruling: Option<&Ruling<'_>>,
     has_job: bool,
 ) -> Vec<(&'static str, String)> {
     let (job, item) = (&entry.job_id, &entry.item_id);
@@ -237,17 +272,16 @@ pub(super) fn next(
         return entry.worktree_artifacts.as_ref().map(places).unwrap_or_default();
     }
     let is_open = entry.status == EntryStatus::Open;
-    let is_replayable = is_replayable(&Heading::from(entry));
-    if is_replayable {
+    if ruling.is_some_and(|ruling| ruling.verdict == Verdict::Replay) {
         next.push(("try it again", format!("{program} dlq retry {job} {item}")));
     }
     next.push(("all its output", format!("{program} logs {job} {item}")));
     if let Some(left) = &entry.worktree_artifacts {
         next.extend(places(left));
     }
-    if is_open && !is_replayable && entry.reason_code.action() != DefaultAction::Never {
-        let force = format!("{program} dlq retry {job} --force {item} --reason TEXT");
-        next.push(("try it all the same", force));
+    let need = ruling.and_then(|ruling| ruling.needs).filter(|need| *need != Need::Drop);
+    if let Some(need) = need.filter(|_| is_open) {
+        next.push(("get it on", outcome::next(program, job, item, need)));
     }
     if is_open {
         let drop = format!("{program} dlq drop {job} {item} --reason TEXT");

@@ -7,10 +7,9 @@ use prodigy_core::{
     dlq::EntryStatus,
     failure::{Class, FailureKind},
     ids::{ItemId, JobId},
+    replay::Verdict,
 };
 use prodigy_engine::dlq::Heading;
-
-use super::advice::is_replayable;
 
 /// What counts as recent.
 const RECENT: Duration = Duration::from_secs(3600);
@@ -23,7 +22,7 @@ pub(super) struct Group {
     pub(super) reason: FailureKind,
     pub(super) class: Class,
     pub(super) count: u64,
-    /// How many can be replayed as they are.
+    /// How many the policy lets be replayed as they are.
     pub(super) replayable: u64,
     /// How many died within the last hour.
     pub(super) recent: u64,
@@ -50,8 +49,8 @@ impl Groups {
         Self { now, by_signature: HashMap::new(), open: 0, replaying: 0, resolved: 0, dropped: 0 }
     }
 
-    /// Takes in an entry; closed ones are only counted.
-    pub(super) fn take(&mut self, job: &JobId, heading: &Heading) {
+    /// Takes in an entry and what the policy says; closed ones are only counted.
+    pub(super) fn take(&mut self, job: &JobId, heading: &Heading, verdict: Option<Verdict>) {
         match heading.status {
             EntryStatus::Open => self.open += 1,
             EntryStatus::Replaying => self.replaying += 1,
@@ -79,7 +78,7 @@ impl Groups {
         });
         group.is_of_one_job &= group.example.0 == *job;
         group.count += 1;
-        group.replayable += u64::from(is_replayable(heading));
+        group.replayable += u64::from(verdict == Some(Verdict::Replay));
         group.recent += u64::from(self.now.checked_sub(RECENT).is_ok_and(|hour| at >= hour));
         group.first = group.first.min(at);
         if at > group.last {

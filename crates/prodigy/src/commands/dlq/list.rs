@@ -3,15 +3,17 @@
 use prodigy_core::{
     dlq::EntryStatus,
     ids::{ItemId, JobId},
+    replay::Verdict,
 };
 use prodigy_engine::dlq::Heading;
 use serde_json::json;
 
 use super::{
     chosen::{ChoiceArgs, Chosen},
-    queues::{Jobs, Left, Letters, each, of_jobs},
+    outcome::word,
+    queues::{Jobs, Left, Letters, Reading, each, of_jobs},
     table::{JsonList, Table},
-    words::{ANY, UNSETTLED, note_next, pattern_parts, replay_word, row_document, status_name},
+    words::{ANY, UNSETTLED, note_next, pattern_parts, row_document, status_name},
 };
 use crate::{
     cli::Args,
@@ -27,9 +29,9 @@ const SHOWN: usize = 20;
 /// List the items that were given up, the newest first
 ///
 /// Without a job, the dead letters of every job of this repository are listed. The newest 20
-/// are shown unless `--limit` says how many. REPLAY says whether `prodigy dlq retry` takes an
-/// entry: `yes`, `fix` if something has to be changed first, `review` if a person has to look
-/// at it first. The job may be running.
+/// are shown unless `--limit` says how many. REPLAY is what the policy says: `yes` if
+/// `prodigy dlq retry` takes the entry, or else what has to come first, such as `review`,
+/// `approval` or `quarantine`; `prodigy dlq plan` says why. The job may be running.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ListLettersArgs {
     /// The job [default: all jobs of this repository]
@@ -55,12 +57,12 @@ pub(super) fn run(
     let mut chosen = command.choice.read()?;
     let jobs = of_jobs(args, command.job.as_ref())?;
     if command.json {
-        return document(jobs, command, &chosen, out);
+        return document(args, jobs, command, &chosen, out);
     }
     chosen.limit.get_or_insert(SHOWN);
     let mut listing = Listing::new(command.job.is_none(), command.all);
     let left = each(jobs, &chosen, command.statuses(), out, |letters, heading, out| {
-        listing.take(letters, &heading, out)
+        listing.take(args, letters, &heading, out)
     })?;
     listing.end(out)?;
     out.flush()?;
@@ -93,14 +95,21 @@ impl ListLettersArgs {
 
 /// Prints the entries as one document, as they are read.
 fn document(
+    args: &Args,
     jobs: Jobs,
     command: &ListLettersArgs,
     chosen: &Chosen,
     out: &mut Output,
 ) -> Result<Exit, CliError> {
     let mut list = JsonList::begin("entries", out)?;
+    let mut reading: Option<(JobId, Reading)> = None;
     let left = each(jobs, chosen, command.statuses(), out, |letters, heading, out| {
-        list.push(&row_document(&letters.job, &heading), out)
+        if reading.as_ref().is_none_or(|(job, _)| *job != letters.job) {
+            reading = Some((letters.job.clone(), Reading::of(args, letters, out)));
+        }
+        let known = reading.as_ref();
+        let verdict = known.and_then(|(_, reading)| reading.verdict(letters, &heading));
+        list.push(&row_document(&letters.job, &heading, verdict), out)
     })?;
     list.end(&[("more", json!(!matches!(left, Left::Nothing)))], out)?;
     Ok(Exit::Success)
@@ -113,6 +122,7 @@ struct Listing {
     names_status: bool,
     table: Table,
     job: Option<JobId>,
+    reading: Option<Reading>,
     /// The first entry, for the commands that make sense next.
     first: Option<(JobId, ItemId)>,
     rows: usize,
@@ -125,6 +135,7 @@ impl Listing {
             names_status,
             table: table(names_status),
             job: None,
+            reading: None,
             first: None,
             rows: 0,
         }
@@ -132,6 +143,7 @@ impl Listing {
 
     fn take(
         &mut self,
+        args: &Args,
         letters: &Letters,
         heading: &Heading,
         out: &mut Output,
@@ -145,14 +157,16 @@ impl Listing {
             }
             self.table = table(self.names_status);
             self.job = Some(letters.job.clone());
+            self.reading = Some(Reading::of(args, letters, out));
         }
+        let verdict = self.reading.as_ref().and_then(|known| known.verdict(letters, heading));
         self.rows += 1;
         self.first.get_or_insert_with(|| (letters.job.clone(), heading.item_id.clone()));
         let (_, pattern) = pattern_parts(&heading.error_pattern);
         let mut cells = vec![
             heading.item_id.to_string(),
             heading.reason_code.to_string(),
-            replay_word(heading).to_owned(),
+            replay(verdict).to_owned(),
             heading.attempts.to_string(),
             minute(heading.last_attempt),
             pattern.to_owned(),
@@ -165,6 +179,15 @@ impl Listing {
 
     fn end(&mut self, out: &mut Output) -> Result<(), CliError> {
         self.table.write(out)
+    }
+}
+
+/// Returns what the policy says about an entry, in a word.
+fn replay(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Replay) => "yes",
+        Some(verdict) => word(verdict),
+        None => "?",
     }
 }
 

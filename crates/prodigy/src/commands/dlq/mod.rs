@@ -1,11 +1,21 @@
 //! `prodigy dlq`.
 
+mod adopt;
 mod advice;
 mod analyze;
+mod answering;
+mod approvals;
+mod approve;
+mod authority;
+mod by_hand;
+mod check;
 mod chosen;
 mod clear;
+mod drill;
 mod drop;
+mod edit;
 mod entry;
+mod explain;
 mod export;
 mod form;
 mod fsck;
@@ -13,14 +23,26 @@ mod groups;
 mod inspect;
 mod layout;
 mod list;
+mod outcome;
+mod plan;
+mod planning;
+mod quarantine;
 mod queues;
-mod refusal;
+mod reject;
+mod release;
+mod replaying;
 mod retry;
 mod show;
 mod stats;
+mod status;
 mod table;
 mod words;
 
+pub(super) use self::{
+    authority::in_force,
+    explain::explain,
+    table::{JsonList, Table},
+};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// Look into the items that were given up, and close or replay them
@@ -35,11 +57,23 @@ pub(crate) enum DlqCommand {
     Inspect(inspect::InspectArgs),
     Analyze(analyze::AnalyzeArgs),
     Stats(stats::LetterStatsArgs),
+    Status(status::StatusArgs),
     Export(export::ExportLettersArgs),
+    Check(check::CheckArgs),
+    Plan(Box<plan::PlanReplayArgs>),
+    #[command(visible_alias = "replay")]
     Retry(Box<retry::RetryArgs>),
+    Approvals(approvals::ApprovalsArgs),
+    Approve(approve::ApproveArgs),
+    Reject(reject::RejectArgs),
+    Adopt(adopt::AdoptArgs),
+    Quarantine(quarantine::QuarantineArgs),
+    Release(release::ReleaseArgs),
+    Edit(edit::EditArgs),
     Drop(drop::DropArgs),
     Clear(clear::ClearArgs),
     Fsck(fsck::FsckArgs),
+    Drill(drill::DrillArgs),
 }
 
 pub(super) fn run(args: &Args, command: &DlqCommand, out: &mut Output) -> Result<Exit, CliError> {
@@ -49,8 +83,19 @@ pub(super) fn run(args: &Args, command: &DlqCommand, out: &mut Output) -> Result
         DlqCommand::Inspect(command) => inspect::run(args, command, out),
         DlqCommand::Analyze(command) => analyze::run(args, command, out),
         DlqCommand::Stats(command) => stats::run(args, command, out),
+        DlqCommand::Status(command) => status::run(args, command, out),
         DlqCommand::Export(command) => export::run(args, command, out),
+        DlqCommand::Check(command) => check::run(args, command, out),
         DlqCommand::Retry(command) => retry::run(args, command, out),
+        DlqCommand::Plan(command) => plan::run(args, command, out),
+        DlqCommand::Approvals(command) => approvals::run(args, command, out),
+        DlqCommand::Approve(command) => approve::run(args, command, out),
+        DlqCommand::Reject(command) => reject::run(args, command, out),
+        DlqCommand::Adopt(command) => adopt::run(args, command, out),
+        DlqCommand::Quarantine(command) => quarantine::run(args, command, out),
+        DlqCommand::Release(command) => release::run(args, command, out),
+        DlqCommand::Edit(command) => edit::run(args, command, out),
+        DlqCommand::Drill(command) => drill::run(args, command, out),
         DlqCommand::Drop(command) => drop::run(args, command, out),
         DlqCommand::Clear(command) => clear::run(args, command, out),
         DlqCommand::Fsck(command) => fsck::run(args, command, out),

@@ -2,13 +2,19 @@
 
 use std::collections::HashMap;
 
-use prodigy_core::{dlq::EntryStatus, ids::JobId};
+use prodigy_core::{
+    Timestamp,
+    dlq::{DeadLetteredItem, EntryStatus},
+    ids::JobId,
+    replay::{Asked, Ruling, Verdict},
+};
 use prodigy_engine::{
-    dlq::{self, Heading, Queue},
+    clock,
+    dlq::{self, Bench, Heading, Queue},
     store::{self, Layout},
 };
 
-use super::chosen::Chosen;
+use super::{authority::bench_to_read, chosen::Chosen};
 use crate::{
     cli::Args,
     commands::{
@@ -31,6 +37,37 @@ pub(super) struct Letters {
     pub(super) queue: Queue,
 }
 
+/// What the policy says about the entries of a job.
+pub(super) struct Reading {
+    bench: Option<Bench>,
+    now: Timestamp,
+}
+
+impl Reading {
+    /// Finds out what decides over the entries of a job.
+    pub(super) fn of(args: &Args, letters: &Letters, out: &mut Output) -> Self {
+        let Letters { layout, job, queue } = letters;
+        let bench = bench_to_read(args, layout, job, queue, out);
+        Self { bench, now: clock::now() }
+    }
+
+    /// Returns what the policy says about an entry, if that is known.
+    pub(super) fn ruling(&self, letters: &Letters, heading: &Heading) -> Option<Ruling<'_>> {
+        let bench = self.bench.as_ref()?;
+        Some(bench.ruling(&letters.queue, heading, Asked::Asked, self.now))
+    }
+
+    /// Returns what the policy says about an entry, with all that is known of it.
+    pub(super) fn ruling_on(&self, entry: &DeadLetteredItem) -> Option<Ruling<'_>> {
+        Some(self.bench.as_ref()?.ruling_on(entry, Asked::Asked, self.now))
+    }
+
+    /// Returns what becomes of an entry, if that is known.
+    pub(super) fn verdict(&self, letters: &Letters, heading: &Heading) -> Option<Verdict> {
+        self.ruling(letters, heading).map(|ruling| ruling.verdict)
+    }
+}
+
 /// Opens the dead letters of one job.
 pub(super) fn of_job(args: &Args, job: &JobId, out: &mut Output) -> Result<Letters, CliError> {
     let (layout, job) = find(args, job)?;
@@ -45,7 +82,7 @@ pub(super) fn of_job(args: &Args, job: &JobId, out: &mut Output) -> Result<Lette
 /// They are opened one by one as they are asked for.
 pub(super) fn of_jobs(args: &Args, job: Option<&JobId>) -> Result<Jobs, CliError> {
     if let Some(job) = job {
-        return Ok(Jobs { left: vec![find(args, job)?] });
+        return Ok(Jobs { left: vec![find(args, job)?], skipped: 0 });
     }
     let mut left = Vec::new();
     for layout in layouts(args)? {
@@ -56,7 +93,7 @@ pub(super) fn of_jobs(args: &Args, job: Option<&JobId>) -> Result<Jobs, CliError
         jobs.sort_by_key(|job| age.get(job).copied().unwrap_or(0));
         left.extend(jobs.into_iter().map(|job| (layout.clone(), job)));
     }
-    Ok(Jobs { left })
+    Ok(Jobs { left, skipped: 0 })
 }
 
 /// Finds a job by its id; one that only has dead letters, from an older program, is one too.
@@ -75,6 +112,8 @@ fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
 /// The jobs whose dead letters are asked for; the next one stands last.
 pub(super) struct Jobs {
     left: Vec<(Layout, JobId)>,
+    /// How many could not be opened.
+    pub(super) skipped: u32,
 }
 
 impl Jobs {
@@ -86,7 +125,10 @@ impl Jobs {
                     warn_if_behind(&job, &queue, out);
                     return Some(Letters { layout, job, queue });
                 }
-                Err(error) => skipped(&job, &queue_error(error), out),
+                Err(error) => {
+                    self.skipped += 1;
+                    skipped(&job, &queue_error(error), out);
+                }
             }
         }
         None

@@ -1,31 +1,27 @@
 //! `prodigy dlq retry`.
 
-use std::{
-    collections::BTreeSet,
-    num::{NonZeroU32, NonZeroUsize},
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::{num::NonZeroU32, path::PathBuf, thread, time::Duration};
 
 use prodigy_core::{
-    Timestamp,
-    dlq::EntryStatus,
+    audit::IdentityKind,
     event::Mode,
-    ids::{ItemId, JobId},
+    ids::JobId,
+    replay::{Rate, Velocity},
     workflow::{Body, Workflow},
 };
 use prodigy_engine::{
     clock,
-    dlq::{Heading, Queue},
-    run::{self, Replay, Resumption, Which},
+    dlq::Queue,
+    run::{self, Check, Replay, Resumption, Which},
     store::{self, JobLock, Layout},
 };
 
 use super::{
-    chosen::{ChoiceArgs, named},
-    queues::{queue_error, skipped},
-    refusal::{Refusals, can_be_forced, preview},
+    authority::Authority,
+    plan::Showing,
+    planning::WhichArgs,
+    queues::queue_error,
+    replaying::{self, Plan},
 };
 use crate::{
     cli::Args,
@@ -37,52 +33,47 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Output,
-    report::count,
+    workflow_file::File,
 };
 
 /// The most items that are replayed at once unless somebody says otherwise.
 const AT_ONCE: u32 = 5;
 /// The time between two looks at a job that another process works on.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The waves of `--canary` if the policy has none.
+const CANARY: [u32; 2] = [1, 5];
 
 /// Replay dead letters as new attempts of the same items in the same job
 ///
-/// Without items or filters all open entries are meant. Those whose reason speaks against a
-/// replay are left alone and listed with what would help. Each entry is claimed when its
-/// replay starts, so a replay can be stopped or killed at any moment: what was under way is
-/// taken up by the next `dlq retry` or `resume`. Commits are merged as usual.
+/// Without items or filters all open entries are meant. The policy decides over each of them
+/// (`prodigy dlq plan` shows how): what may be replayed is; what may have changed something
+/// outside is looked at first; what has changed everything counts as done; for what somebody
+/// has to agree to, that is asked for; the rest is listed with what would help. Each entry is
+/// decided over anew and claimed when its replay starts, so a replay can be stopped or killed
+/// at any moment: what was under way is taken up by the next `dlq retry` or `resume`. Commits
+/// are merged as usual.
 ///
-/// Exit codes: those of `prodigy run`, and 10 if nothing that was asked for may be replayed.
+/// Exit codes: those of `prodigy run`; 8 if what was asked for waits for somebody to agree;
+/// 10 if nothing that was asked for may be replayed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RetryArgs {
     /// The job
     job: JobId,
 
-    /// The items, by id or key [default: all that are open]
-    items: Vec<String>,
+    #[command(flatten)]
+    which: WhichArgs,
 
-    /// Replay only entries for which this is true
-    ///
-    /// The expression is one as in `filter` of a workflow. It may use the fields of the
-    /// entry and, below `item`, the data of the item: `item.priority >= 5 && attempts > 2`.
-    #[arg(long, value_name = "EXPR")]
-    filter: Option<String>,
-
-    /// Replay only entries of this cause, by the first digits of its signature
-    #[arg(long = "signature", value_name = "HEX", value_delimiter = ',')]
-    signatures: Vec<String>,
-
-    /// Replay only the newest N of them
-    #[arg(long, value_name = "N")]
-    limit: Option<NonZeroUsize>,
-
-    /// Replay this many at once [default: 5, or fewer if the workflow says so]
+    /// Replay this many at once [default: 5, or fewer if the workflow or the policy says so]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     max_parallel: Option<u32>,
 
-    /// Replay this item although its reason speaks against it; needs `--reason` (can be repeated)
-    #[arg(long, value_name = "ITEM", requires = "reason")]
-    force: Vec<String>,
+    /// Start no more replays than this, e.g. `10/m`; never more than the policy allows
+    #[arg(long, value_name = "N/TIME")]
+    rate: Option<Rate>,
+
+    /// Of each cause, replay one first, then five, then the rest; stop when its error comes back
+    #[arg(long)]
+    canary: bool,
 
     /// Why it is replayed; it is recorded
     #[arg(long, value_name = "TEXT")]
@@ -92,7 +83,7 @@ pub(crate) struct RetryArgs {
     #[arg(long)]
     rerun_reduce: bool,
 
-    /// Show what would be replayed and what not, and replay nothing
+    /// Show what would be replayed and what not, and change nothing: `prodigy dlq plan`
     #[arg(long)]
     dry_run: bool,
 
@@ -125,19 +116,6 @@ pub(crate) struct RetryArgs {
     json: bool,
 }
 
-/// What is replayed, and what not.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    /// The items that are replayed.
-    pub(super) items: Vec<ItemId>,
-    /// Those of them that are replayed although their reason speaks against it.
-    pub(super) forced: Vec<ItemId>,
-    /// How many are under way already: whoever replayed them is gone.
-    pub(super) interrupted: u32,
-    /// What is not replayed.
-    pub(super) refusals: Refusals,
-}
-
 pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<Exit, CliError> {
     let asked_at = clock::now();
     let (layout, job) = find_job(args, &command.job)?;
@@ -147,51 +125,125 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
         return Err(CliError::new(Exit::Usage, message)
             .with_hint(format!("`prodigy resume {job}` takes up a step that failed")));
     }
-    if command.dry_run {
-        let queue = Queue::open(&layout, &job).map_err(queue_error)?;
-        let plan = plan(command, &job, &queue, asked_at, out, |_, _| {})?;
-        return preview(command.json, &job, &plan, out);
-    }
-    let lock = wait(command, &layout, &job, out)?;
-    let queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
-    let verbose = command.verbose;
-    let plan = plan(command, &job, &queue, asked_at, out, |out, heading| {
-        if verbose {
-            let Heading { item_id, reason_code, error_pattern, attempts, .. } = heading;
-            let after = count(*attempts, "attempt");
-            out.note(format_args!("· {item_id}  {reason_code} after {after}: {error_pattern}"));
-        }
-    })?;
-    plan.refusals.show(&context::program(args), &job, out);
-    if plan.items.is_empty() && plan.interrupted == 0 {
-        return Ok(nothing(&job, &plan, out));
-    }
-    drop(queue);
     let stored = crate::workflow_file::stored(&layout.state_dir(&job))?;
     let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
+    let authority = Authority::with(args, &layout, &job, Some(&file), out)?;
+    let program = context::program(args);
+    if command.dry_run {
+        let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+        let showing = Showing { program, job, queue, is_running: false };
+        return showing.show(&authority, &command.which, command.json, out);
+    }
+    let mut lock = wait(command, &layout, &job, out)?;
+    let mut queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+    let meant = command.which.read(&queue, &job, asked_at)?;
+    let mut plan = Plan::make(&authority, &queue, &job, &meant, command.verbose, out)?;
+    if !plan.check.is_empty() {
+        drop(queue);
+        let asked = Check {
+            job: job.clone(),
+            lock,
+            items: Some(plan.check.clone()),
+            compensate: false,
+            by: authority.by.clone(),
+        };
+        look(args, command, &authority, &file, asked, out)?;
+        lock = wait(command, &layout, &job, out)?;
+        queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+        plan = Plan::make(&authority, &queue, &job, &meant, false, out)?;
+    }
+    let handling = replaying::Handling {
+        authority: &authority,
+        program: &program,
+        job: &job,
+        queue: &queue,
+        lock: &lock,
+        reason: command.reason.as_deref(),
+        forced: &meant.forced,
+    };
+    handling.adopt(&plan, out)?;
+    handling.deny(&plan, out)?;
+    handling.ask(&plan, out)?;
+    if plan.wanted.is_empty() && plan.passed.interrupted == 0 {
+        return Ok(plan.nothing(&job, out));
+    }
+    drop(queue);
     setup::refuse_unsupported(&file)?;
-    let changed = resume::changed(&file, &started);
-    let items = setup::ItemRules {
-        max_parallel: at_once(command.max_parallel, &file.loaded.workflow),
-        needs_items: false,
-        fail_on_dlq: command.fail_on_dlq,
+    let resumption = Resumption {
+        job: job.clone(),
+        lock,
+        changed: resume::changed(&file, &started),
+        replay: Some(Replay {
+            which: Which::Asked { wanted: plan.wanted, forced: meant.forced },
+            rerun_reduce: command.rerun_reduce,
+            by: authority.by.clone(),
+            identity: IdentityKind::Asserted,
+            reason: command.reason.clone(),
+            velocity: velocity(command, &authority.policy.policy.velocity, out),
+            policy: authority.policy.clone(),
+        }),
     };
-    let world = setup::World {
-        home: context::prepared_home(args)?,
-        repo: context::repo(Some(Path::new(&started.repository)))?,
-        yes: command.yes || started.yes,
-        profile: started.profile,
-        items,
-        junit: command.junit.clone(),
-    };
-    let replay = Replay {
-        which: Which::Asked { items: plan.items, forced: plan.forced },
-        rerun_reduce: command.rerun_reduce,
-        by: context::user(),
-        reason: command.reason.clone(),
-    };
-    let resumption = Resumption { job: job.clone(), lock, changed, replay: Some(replay) };
+    let world = world(args, command, &authority, &file)?;
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
+}
+
+/// Returns where the replays take place.
+fn world(
+    args: &Args,
+    command: &RetryArgs,
+    authority: &Authority,
+    file: &File,
+) -> Result<setup::World, CliError> {
+    Ok(setup::World {
+        home: context::prepared_home(args)?,
+        repo: authority.repo.clone(),
+        yes: command.yes || authority.started.yes,
+        profile: authority.started.profile.clone(),
+        items: setup::ItemRules {
+            max_parallel: at_once(command.max_parallel, &file.loaded.workflow),
+            needs_items: false,
+            fail_on_dlq: command.fail_on_dlq,
+        },
+        junit: command.junit.clone(),
+    })
+}
+
+/// Finds out what entries may have changed outside.
+fn look(
+    args: &Args,
+    command: &RetryArgs,
+    authority: &Authority,
+    file: &File,
+    asked: Check,
+    out: &mut Output,
+) -> Result<(), CliError> {
+    let world = world(args, command, authority, file)?;
+    for effect in authority.check(args, world, file.clone(), asked, out)? {
+        let (item, name, state) = (&effect.item, &effect.before.name, effect.state.word());
+        let problem = effect.problem.map(|why| format!(": {why}")).unwrap_or_default();
+        out.note(format_args!("checked  {item}  {name}: {state}{problem}"));
+    }
+    Ok(())
+}
+
+/// Returns how fast is replayed: as the policy says, or as was asked for if that is slower.
+fn velocity(command: &RetryArgs, policy: &Velocity, out: &mut Output) -> Velocity {
+    let mut velocity = policy.clone();
+    if let Some(rate) = command.rate {
+        match policy.rate.filter(|most| most.interval() > rate.interval()) {
+            Some(most) => out.note(format_args!("note: the policy allows {most}, not {rate}")),
+            None => velocity.rate = Some(rate),
+        }
+    }
+    if let (Some(wanted), Some(most)) = (command.max_parallel, policy.concurrency)
+        && wanted > most.get()
+    {
+        out.note(format_args!("note: the policy allows {most} at once, not {wanted}"));
+    }
+    if command.canary && velocity.canary.is_empty() {
+        velocity.canary = CANARY.into_iter().filter_map(NonZeroU32::new).collect();
+    }
+    velocity
 }
 
 /// Returns how many items are replayed at once.
@@ -231,72 +283,4 @@ fn wait(
 #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
 fn pause() {
     thread::sleep(PAUSE);
-}
-
-/// Chooses what is replayed.
-///
-/// An entry that was replayed by somebody else after this was asked for is not meant any
-/// more: of two that are asked for at once, one takes it.
-fn plan(
-    command: &RetryArgs,
-    job: &JobId,
-    queue: &Queue,
-    asked_at: Timestamp,
-    out: &mut Output,
-    mut each: impl FnMut(&mut Output, &Heading),
-) -> Result<Plan, CliError> {
-    let choice =
-        ChoiceArgs::of(command.filter.clone(), command.signatures.clone(), command.limit).read()?;
-    let forced: BTreeSet<ItemId> = named(queue, job, &command.force)?.into_iter().collect();
-    let mut items = named(queue, job, &command.items)?;
-    if !items.is_empty() || choice.is_all() {
-        items.extend(forced.iter().cloned());
-    }
-    let mut seen = BTreeSet::new();
-    items.retain(|item| seen.insert(item.clone()));
-    let statuses = [EntryStatus::Open, EntryStatus::Replaying];
-    let limit = choice.limit.unwrap_or(usize::MAX);
-    let mut plan = Plan::default();
-    let mut taken = 0;
-    for heading in choice.pick(queue, &items, &statuses) {
-        if taken >= limit {
-            break;
-        }
-        let heading = match heading {
-            Ok(heading) => heading,
-            Err(error) => {
-                skipped(job, &error, out);
-                continue;
-            }
-        };
-        let is_forced = forced.contains(&heading.item_id) && can_be_forced(heading.reason_code);
-        if heading.status == EntryStatus::Replaying {
-            plan.interrupted += 1;
-        } else if heading.last_attempt > asked_at {
-            plan.refusals.meanwhile += 1;
-        } else if is_forced || heading.reprocess_eligible && !heading.manual_review_required {
-            each(out, &heading);
-            taken += 1;
-            if is_forced {
-                plan.forced.push(heading.item_id.clone());
-            }
-            plan.items.push(heading.item_id);
-        } else {
-            plan.refusals.add(&heading);
-        }
-    }
-    // They are claimed in the order of the items.
-    plan.items.sort();
-    plan.refusals.sort();
-    Ok(plan)
-}
-
-/// Says that nothing is replayed.
-fn nothing(job: &JobId, plan: &Plan, out: &mut Output) -> Exit {
-    if plan.refusals.is_empty() {
-        out.note(format_args!("nothing to replay: no open dead letter of job `{job}` is meant"));
-        return Exit::Success;
-    }
-    out.note("nothing was replayed");
-    Exit::ReplayDenied
 }

@@ -1,16 +1,20 @@
 //! `prodigy dlq show`.
 
-use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
-use prodigy_engine::{clock, dlq::Heading};
+use prodigy_core::{
+    dlq::DeadLetteredItem,
+    ids::JobId,
+    replay::{Ruling, Verdict},
+};
+use prodigy_engine::clock;
 use serde_json::json;
 
 use super::{
-    advice::{is_replayable, suggestion},
+    advice::suggestion,
     chosen::entry_of,
     entry,
     groups::Groups,
     layout::laid_out,
-    queues::{Letters, of_job, queue_error, skipped},
+    queues::{Letters, Reading, of_job, queue_error, skipped},
     table::Table,
     words::{SCHEMA_VERSION, group_document, note_next, pattern_parts, totals},
 };
@@ -50,24 +54,31 @@ pub(super) fn run(
         return overview(args, &letters, command.json, out);
     };
     let entry = entry_of(&letters.queue, &letters.job, item)?;
+    let reading = Reading::of(args, &letters, out);
+    let ruling = reading.ruling_on(&entry);
     if command.json {
-        out.raw(document(&letters, &entry).as_bytes())?;
+        out.raw(document(&letters, &entry, ruling.as_ref()).as_bytes())?;
         return Ok(Exit::Success);
     }
-    entry::show(&entry, out)?;
+    entry::show(&entry, ruling.as_ref(), out)?;
     let has_job = letters.layout.events_dir(&letters.job).is_dir();
-    note_next(&entry::next(&context::program(args), &entry, has_job), out)?;
+    let next = entry::next(&context::program(args), &entry, ruling.as_ref(), has_job);
+    note_next(&next, out)?;
     Ok(Exit::Success)
 }
 
 /// Returns an entry as JSON, with what to do about it.
 ///
 /// The item is kept as it was written: it may hold what no value of ours can.
-fn document(letters: &Letters, entry: &DeadLetteredItem) -> String {
+fn document(letters: &Letters, entry: &DeadLetteredItem, ruling: Option<&Ruling<'_>>) -> String {
+    let verdict = ruling.map(|ruling| ruling.verdict);
     let more = json!({
         "schema_version": SCHEMA_VERSION,
         "file": letters.queue.file(&entry.item_id).display().to_string(),
-        "can_replay": is_replayable(&Heading::from(entry)),
+        "can_replay": verdict == Some(Verdict::Replay),
+        "verdict": verdict,
+        "rule": ruling.map(|ruling| &ruling.rule.name),
+        "why": ruling.map(Ruling::explain),
         "suggestion": suggestion(entry.reason_code),
     });
     let more = more.to_string();
@@ -84,9 +95,10 @@ fn overview(
 ) -> Result<Exit, CliError> {
     let job = &letters.job;
     let mut groups = Groups::new(clock::now());
+    let reading = Reading::of(args, letters, out);
     for heading in letters.queue.headings() {
         match heading {
-            Ok(heading) => groups.take(job, &heading),
+            Ok(heading) => groups.take(job, &heading, reading.verdict(letters, &heading)),
             Err(error) => skipped(job, &queue_error(error), out),
         }
     }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use prodigy_core::{Timestamp, dlq::DeadLetteredItem, ids::JobId};
+use prodigy_core::{Timestamp, dlq::DeadLetteredItem, ids::JobId, replay::Verdict};
 use prodigy_engine::{clock, dlq::Heading};
 use serde_json::json;
 
 use super::{
     groups::Groups,
-    queues::{Letters, of_jobs, queue_error, skipped},
+    queues::{Letters, Reading, of_jobs, queue_error, skipped},
     words::{SCHEMA_VERSION, UNSETTLED, class_name, pattern_parts, totals},
 };
 use crate::{cli::Args, commands::jobs::second, error::CliError, exit::Exit, output::Output};
@@ -36,9 +36,13 @@ pub(super) fn run(
     let mut tally = Tally::new();
     while let Some(letters) = jobs.next(out) {
         tally.jobs += 1;
+        let reading = Reading::of(args, &letters, out);
         for heading in letters.queue.headings() {
             match heading {
-                Ok(heading) => tally.take(&letters, &heading, out),
+                Ok(heading) => {
+                    let verdict = reading.verdict(&letters, &heading);
+                    tally.take(&letters, &heading, verdict, out);
+                }
                 Err(error) => skipped(&letters.job, &queue_error(error), out),
             }
         }
@@ -76,8 +80,14 @@ impl Tally {
         }
     }
 
-    fn take(&mut self, letters: &Letters, heading: &Heading, out: &mut Output) {
-        self.groups.take(&letters.job, heading);
+    fn take(
+        &mut self,
+        letters: &Letters,
+        heading: &Heading,
+        verdict: Option<Verdict>,
+        out: &mut Output,
+    ) {
+        self.groups.take(&letters.job, heading, verdict);
         self.attempts += u64::from(heading.attempts);
         self.replays += u64::from(heading.replays);
         match letters.queue.entry(&heading.item_id) {

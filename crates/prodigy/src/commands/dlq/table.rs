@@ -18,7 +18,7 @@ const LEAST_TEXT: usize = 28;
 const GAP: usize = 2;
 
 /// A table whose last column is text that takes what room there is.
-pub(super) struct Table {
+pub(in crate::commands) struct Table {
     head: Vec<&'static str>,
     /// The columns that give way on a narrow terminal, the first of them first.
     spare: Vec<&'static str>,
@@ -29,7 +29,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(head: &[&'static str], spare: &[&'static str], indent: usize) -> Self {
+    pub(in crate::commands) fn new(
+        head: &[&'static str],
+        spare: &[&'static str],
+        indent: usize,
+    ) -> Self {
         Self {
             head: head.to_vec(),
             spare: spare.to_vec(),
@@ -41,7 +45,11 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: &[String], out: &mut Output) -> Result<(), CliError> {
+    pub(in crate::commands) fn row(
+        &mut self,
+        cells: &[String],
+        out: &mut Output,
+    ) -> Result<(), CliError> {
         let cells: Vec<_> = cells.iter().map(|cell| one_line(cell)).collect();
         for (width, cell) in self.widths.iter_mut().zip(&cells) {
             *width = (*width).max(cell.width());
@@ -51,7 +59,7 @@ impl Table {
     }
 
     /// Writes what is held back.
-    pub(super) fn write(&mut self, out: &mut Output) -> Result<(), CliError> {
+    pub(in crate::commands) fn write(&mut self, out: &mut Output) -> Result<(), CliError> {
         let room = out.width();
         let shown = self.shown(room);
         if !self.begun && !self.held.is_empty() {
@@ -110,27 +118,35 @@ impl Table {
 }
 
 /// A JSON document with one long list, as `{:#}` would show it, written as it comes.
-pub(super) struct JsonList {
+pub(in crate::commands) struct JsonList {
     empty: bool,
 }
 
 impl JsonList {
     /// Begins the document.
-    pub(super) fn begin(name: &str, out: &mut Output) -> Result<Self, CliError> {
+    pub(in crate::commands) fn begin(name: &str, out: &mut Output) -> Result<Self, CliError> {
         let head = format!("{{\n  \"schema_version\": {SCHEMA_VERSION},\n  {}: [", json!(name));
         out.raw(head.as_bytes())?;
         Ok(Self { empty: true })
     }
 
     /// Adds a value.
-    pub(super) fn push(&mut self, value: &Value, out: &mut Output) -> Result<(), CliError> {
+    pub(in crate::commands) fn push(
+        &mut self,
+        value: &Value,
+        out: &mut Output,
+    ) -> Result<(), CliError> {
         let between = if self.empty { "\n" } else { ",\n" };
         self.empty = false;
         out.raw(format!("{between}{}", indented(value, "    ")).as_bytes())
     }
 
     /// Ends the document with fields that are known only now.
-    pub(super) fn end(self, more: &[(&str, Value)], out: &mut Output) -> Result<(), CliError> {
+    pub(in crate::commands) fn end(
+        self,
+        more: &[(&str, Value)],
+        out: &mut Output,
+    ) -> Result<(), CliError> {
         let mut text = if self.empty { "]" } else { "\n  ]" }.to_owned();
         for (name, value) in more {
             let (name, value) = (json!(name).to_string(), indented(value, "  "));

@@ -1,6 +1,6 @@
 //! How dead letters are put into words and into JSON.
 
-use prodigy_core::{dlq::EntryStatus, failure::Class, ids::JobId};
+use prodigy_core::{dlq::EntryStatus, failure::Class, ids::JobId, replay::Verdict};
 use prodigy_engine::dlq::Heading;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -43,25 +43,14 @@ fn name_of(value: impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns whether `prodigy dlq retry` takes an entry, in a word or two.
-pub(super) fn replay_word(heading: &Heading) -> &'static str {
-    match heading.status {
-        EntryStatus::Replaying => "running",
-        EntryStatus::Resolved | EntryStatus::Dropped => "closed",
-        EntryStatus::Open if heading.manual_review_required => "review",
-        EntryStatus::Open if heading.reprocess_eligible => "yes",
-        EntryStatus::Open => "fix",
-    }
-}
-
 /// Returns the type of the error and the readable part of a pattern.
 pub(super) fn pattern_parts(pattern: &str) -> (&str, &str) {
     pattern.split_once("::").unwrap_or(("Unknown", pattern))
 }
 
-/// Returns what a heading says as JSON, and the job.
-pub(super) fn row_document(job: &JobId, heading: &Heading) -> Value {
-    let mut document = json!({ "job_id": job });
+/// Returns what a heading says as JSON, the job, and what the policy says.
+pub(super) fn row_document(job: &JobId, heading: &Heading, verdict: Option<Verdict>) -> Value {
+    let mut document = json!({ "job_id": job, "verdict": verdict });
     if let (Value::Object(fields), Ok(Value::Object(more))) =
         (&mut document, serde_json::to_value(heading))
     {

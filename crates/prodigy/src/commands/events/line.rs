@@ -6,12 +6,13 @@ use prodigy_core::{
     duration,
     event::{
         AfterFailure, CompletedStatus, Event, JobStarted, PauseReason, PhaseName, Record,
-        StepCompleted, StepStatus, Withdrawal,
+        StepCompleted, StepStatus,
     },
     failure::Failure,
     ids::ItemId,
 };
 
+use super::governed::governed;
 use crate::report::count;
 
 /// The longest a part of a line may be, in characters.
@@ -75,6 +76,14 @@ impl Lines {
             | Event::GitTampering { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -94,23 +103,21 @@ impl Lines {
     fn details(&self, record: &Record) -> String {
         match &record.event {
             Event::JobStarted(started) => started_line(started),
-            Event::JobResumed { version, workflow, reopened } => {
+            Event::JobResumed { version, workflow, reopened, .. } => {
                 let changed = if workflow.is_some() { "  with a changed workflow" } else { "" };
                 let again = if reopened.is_some() { "  to replay dead letters" } else { "" };
                 format!("prodigy {version}{changed}{again}")
             }
-            Event::ReplayStarted { replay, by, reason, forced } => {
-                let forced = if *forced { "  forced" } else { "" };
-                let why = reason.as_ref().map(|why| format!("  {}", brief(why)));
-                format!("replay {replay}  by {by}{forced}{}", why.unwrap_or_default())
-            }
-            Event::DlqItemRemoved { how, reason, by } => {
-                let how = match how {
-                    Withdrawal::Dropped => "dropped",
-                    Withdrawal::Cleared => "cleared",
-                };
-                format!("{how}  by {by}  {}", brief(reason))
-            }
+            Event::ReplayStarted { .. }
+            | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. } => governed(&record.event).unwrap_or_default(),
             Event::JobPaused { reason, message } => {
                 format!("{}  {}", pause(*reason), brief(message))
             }
@@ -184,6 +191,7 @@ impl Lines {
 
     fn completed(&self, record: &Record, step: &StepCompleted) -> String {
         let status = match step.status {
+            StepStatus::Success if step.adopted => "  made already, not run again",
             StepStatus::Success => "",
             StepStatus::Recovered => "  recovered",
             StepStatus::Failed => "  failed, the job goes on",

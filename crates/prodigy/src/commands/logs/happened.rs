@@ -73,6 +73,14 @@ impl<'a> Happened<'a> {
             | Event::GitTampering { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => None,
         }
     }

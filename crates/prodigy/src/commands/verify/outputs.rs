@@ -67,6 +67,14 @@ impl<'a> Outputs<'a> {
             | Event::GitTampering { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => return,
         };
         if let Some(log) = log {

@@ -25,7 +25,7 @@ const MOST_KEPT: usize = 10;
 
 /// What happened to items, as far as people are told, in bounded memory.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct Notebook {
     /// The first record that was seen.
     first: Option<u64>,
     /// When the last run began.
@@ -55,7 +55,7 @@ pub(crate) struct FailedItem {
     pub(crate) failure: Failure,
 }
 
-impl Ledger {
+impl Notebook {
     /// Takes in a record.
     pub(crate) fn apply(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);
@@ -119,6 +119,14 @@ impl Ledger {
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::DlqItemRemoved { .. }
+            | Event::DlqItemUpdated { .. }
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalDenied { .. }
+            | Event::EffectPrepared(_)
+            | Event::EffectCommitted { .. }
+            | Event::EffectReconciled { .. }
+            | Event::EffectCompensated { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -130,7 +138,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger of the whole job, also of what earlier runs of it recorded.
+    /// Returns the notebook of the whole job, also of what earlier runs of it recorded.
     pub(crate) fn whole(self, layout: &Layout, job: &JobId) -> Result<Self, store::Error> {
         if self.first.is_none_or(|first| first == 1) {
             return Ok(self);
@@ -149,32 +157,32 @@ impl Ledger {
     }
 }
 
-/// Keeps a ledger while somebody else shows the run.
+/// Keeps a notebook while somebody else shows the run.
 pub(crate) struct Bookkeeping {
-    ledger: Arc<Mutex<Ledger>>,
+    notebook: Arc<Mutex<Notebook>>,
     shown: Box<dyn Reporter>,
 }
 
 impl Bookkeeping {
-    /// Returns a reporter that keeps a ledger, and the ledger.
-    pub(crate) fn of(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<Ledger>>) {
-        let ledger = Arc::new(Mutex::new(Ledger::default()));
-        (Box::new(Self { ledger: Arc::clone(&ledger), shown }), ledger)
+    /// Returns a reporter that keeps a notebook, and the notebook.
+    pub(crate) fn of(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<Notebook>>) {
+        let notebook = Arc::new(Mutex::new(Notebook::default()));
+        (Box::new(Self { notebook: Arc::clone(&notebook), shown }), notebook)
     }
 }
 
-/// Returns the ledger for itself.
-pub(crate) fn taken(ledger: &Mutex<Ledger>) -> Ledger {
-    std::mem::take(&mut *locked(ledger))
+/// Returns the notebook for itself.
+pub(crate) fn taken(notebook: &Mutex<Notebook>) -> Notebook {
+    std::mem::take(&mut *locked(notebook))
 }
 
-fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
-    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(notebook: &Mutex<Notebook>) -> MutexGuard<'_, Notebook> {
+    notebook.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reporter for Bookkeeping {
     fn record(&mut self, record: &Record, job: &Job) {
-        locked(&self.ledger).apply(record);
+        locked(&self.notebook).apply(record);
         self.shown.record(record, job);
     }
 
@@ -197,9 +205,9 @@ mod tests {
         told.start(3, 1, 1);
         told.complete(3, 1, "c0", 0);
         let count = |told: &Told| {
-            let mut ledger = Ledger::default();
-            told.records.iter().for_each(|record| ledger.apply(record));
-            ledger.uncommitted
+            let mut notebook = Notebook::default();
+            told.records.iter().for_each(|record| notebook.apply(record));
+            notebook.uncommitted
         };
         assert_eq!(count(&told), 1, "item 2 may still conflict");
         told.merge(2);
@@ -217,11 +225,11 @@ mod tests {
             });
             told.item(item, Some(1), kept);
         }
-        let mut ledger = Ledger::default();
-        told.records.iter().for_each(|record| ledger.apply(record));
-        assert_eq!((ledger.failures.len(), ledger.kept.len()), (MOST_FAILURES, MOST_KEPT));
-        assert_eq!(ledger.kept_in_all.len(), 200);
-        assert_eq!(ledger.failures[1].dead_lettered, None);
-        assert_eq!(ledger.failures[2].dead_lettered, Some(1));
+        let mut notebook = Notebook::default();
+        told.records.iter().for_each(|record| notebook.apply(record));
+        assert_eq!((notebook.failures.len(), notebook.kept.len()), (MOST_FAILURES, MOST_KEPT));
+        assert_eq!(notebook.kept_in_all.len(), 200);
+        assert_eq!(notebook.failures[1].dead_lettered, None);
+        assert_eq!(notebook.failures[2].dead_lettered, Some(1));
     }
 }

@@ -1,0 +1,154 @@
+//! `prodigy audit verify`.
+
+use prodigy_core::audit::Verified;
+use prodigy_engine::{
+    audit::{self, reference},
+    store::Layout,
+};
+use serde_json::{Value, json};
+
+use super::{SCHEMA_VERSION, audit_error};
+use crate::{
+    cli::Args,
+    commands::context::{self, quoted},
+    error::{CliError, explained},
+    exit::Exit,
+    output::Output,
+    report::count,
+};
+
+/// Check that no record of the audit trail was changed, added or removed
+///
+/// The check finds what was done without prodigy. It cannot find what somebody did who may
+/// write both the file and the repository and makes the whole trail anew, its anchor included.
+///
+/// Exit codes: 1 if the audit trail is not what was recorded.
+#[derive(clap::Args, Debug)]
+pub(crate) struct VerifyAuditArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found, in words.
+struct Finding {
+    status: &'static str,
+    line: String,
+    /// What an append left that was cut off.
+    left: Vec<String>,
+    is_whole: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &VerifyAuditArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let repo = context::repo(None)?;
+    let layout = context::layout(&context::home(args)?, &repo)?;
+    let (finding, details) = match audit::verify(&layout, &repo) {
+        Ok(verified) => (finding(&verified), details(&verified)),
+        // An anchor that holds something else is a finding, and the worst of them.
+        Err(error @ audit::Error::NoHead { .. }) => {
+            let reason = explained(&error);
+            (broken("broken", format!("broken: {reason}")), json!({ "reason": reason }))
+        }
+        Err(error) => return Err(audit_error(error)),
+    };
+    if command.json {
+        let mut document = json!({ "schema_version": SCHEMA_VERSION, "status": finding.status });
+        if let (Value::Object(fields), Value::Object(details)) = (&mut document, details) {
+            fields.extend(details);
+            fields.insert("file".to_owned(), json!(layout.audit_file().display().to_string()));
+            fields.insert("anchor".to_owned(), json!(reference(&layout)));
+        }
+        out.raw(format!("{document:#}\n").as_bytes())?;
+    } else {
+        out.line(&finding.line)?;
+        finding.left.iter().try_for_each(|line| out.line(line))?;
+        out.flush()?;
+        if !finding.is_whole {
+            note_way_out(&layout, out);
+        }
+    }
+    Ok(if finding.is_whole { Exit::Success } else { Exit::Failure })
+}
+
+/// Puts what was found into words.
+fn finding(verified: &Verified) -> Finding {
+    match verified {
+        Verified::Whole { head, unanchored, torn } => {
+            let line = match head.seq {
+                0 => "ok: nothing is recorded yet".to_owned(),
+                seq => format!("ok: {}, the last one is {}", count(seq, "record"), head.hash),
+            };
+            let mut left = Vec::new();
+            if *unanchored > 0 {
+                left.push(format!(
+                    "  {} not anchored: an append was cut off, and nothing was done \
+                     because of it; the next append anchors it",
+                    are(*unanchored, "record")
+                ));
+            }
+            if *torn > 0 {
+                left.push(format!(
+                    "  {} no record: an append was cut off; the next append puts that \
+                     aside",
+                    are(*torn, "byte")
+                ));
+            }
+            Finding { status: "ok", line, left, is_whole: true }
+        }
+        Verified::Broken { line, why } => broken("broken", format!("broken at line {line}: {why}")),
+        Verified::Truncated { have, anchored } => {
+            let missing = count(anchored - have, "record");
+            let line =
+                format!("truncated: {missing} missing at the end, {have} of {anchored} left");
+            broken("truncated", line)
+        }
+        Verified::Unanchored { records } => {
+            let there = count(*records, "record");
+            let line =
+                format!("broken: the anchor in git is gone, and {there} cannot be relied on");
+            broken("unanchored", line)
+        }
+    }
+}
+
+fn broken(status: &'static str, line: String) -> Finding {
+    Finding { status, line, left: Vec::new(), is_whole: false }
+}
+
+fn are(number: u64, thing: &str) -> String {
+    let is = if number == 1 { "is" } else { "are" };
+    format!("{} at the end {is}", count(number, thing))
+}
+
+fn details(verified: &Verified) -> Value {
+    match verified {
+        Verified::Whole { head, unanchored, torn } => json!({
+            "records": head.seq,
+            "head": head.hash,
+            "unanchored_records": unanchored,
+            "torn_bytes": torn,
+        }),
+        Verified::Broken { line, why } => json!({ "line": line, "reason": why.to_string() }),
+        Verified::Truncated { have, anchored } => {
+            json!({ "records": have, "anchored_records": anchored, "missing": anchored - have })
+        }
+        Verified::Unanchored { records } => json!({ "records": records }),
+    }
+}
+
+/// Says how to go on with a trail that cannot be relied on.
+fn note_way_out(layout: &Layout, out: &mut Output) {
+    let file = quoted(&layout.audit_file());
+    out.note(
+        "\nWhat the records say cannot be relied on. Put the file back from a backup; if there",
+    );
+    out.note("is none, keep what is left and begin a new trail:");
+    if layout.audit_file().exists() {
+        out.note(format_args!("  mv {file} {file}.kept"));
+    }
+    out.note(format_args!("  git update-ref -d {}", reference(layout)));
+}

@@ -1,0 +1,148 @@
+//! Saying yes or no to a replay: what those commands share.
+
+use std::path::PathBuf;
+
+use prodigy_core::{
+    dlq::{DeadLetteredItem, EntryStatus},
+    ids::JobId,
+    replay::approval::{FEWEST_DIGITS, Vote, is_name_of_digest},
+};
+use prodigy_engine::{
+    clock,
+    dlq::{Answer, AnswerError, Answered, Queue},
+    identity::{self, SigningKey},
+    store::JobLock,
+};
+
+use super::{
+    approvals::Request,
+    authority::{Authority, amend_error},
+    by_hand::must_be_open,
+    chosen::{entry_of, no_entry},
+    queues::queue_error,
+};
+use crate::{
+    cli::Args,
+    commands::lookup::{find_job, job_error},
+    error::{CliError, explained},
+    exit::Exit,
+    output::Output,
+};
+
+/// What is answered, and how it is signed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct AnswerArgs {
+    /// The job
+    pub(super) job: JobId,
+
+    /// The item, by id or by key
+    item: String,
+
+    /// The digest of what you were shown, or at least its first 12 digits
+    #[arg(long, value_name = "DIGEST")]
+    expect: String,
+
+    /// Sign it with a key of ssh
+    #[arg(long)]
+    sign: bool,
+
+    /// The key to sign with [default: the one that git signs commits with]
+    #[arg(long, value_name = "FILE", requires = "sign")]
+    key: Option<PathBuf>,
+}
+
+/// An answer that was taken, with what it was about and whose it is.
+pub(super) struct Taken {
+    pub(super) entry: DeadLetteredItem,
+    pub(super) answered: Answered,
+    pub(super) by: String,
+}
+
+impl AnswerArgs {
+    /// Shows what the answer is about, and records it if it counts.
+    pub(super) fn answer(
+        &self,
+        args: &Args,
+        vote: Vote,
+        reason: &str,
+        out: &mut Output,
+    ) -> Result<Taken, CliError> {
+        if !is_name_of_digest(&self.expect) {
+            let message = format!("`{}` is not the digest of a request", self.expect);
+            return Err(CliError::new(Exit::Usage, message).with_hint(format!(
+                "it is `sha256:` and at least {FEWEST_DIGITS} hexadecimal digits; `prodigy dlq \
+                 approvals {}` shows it",
+                self.job
+            )));
+        }
+        let (layout, job) = find_job(args, &self.job)?;
+        let authority = Authority::of(args, &layout, &job, out)?;
+        let key = self.key(&authority)?;
+        let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
+        let queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+        let entry = entry_of(&queue, &job, &self.item)?;
+        if entry.status != EntryStatus::Open && !is_used_up(&entry) {
+            must_be_open(&entry)?;
+        }
+        let bench = authority.bench_to_agree(&queue)?;
+        if let Some(request) = Request::of(&bench, &entry, clock::now()) {
+            request.show(out)?;
+            out.flush()?;
+        }
+        let answer = Answer {
+            item: &entry.item_id,
+            vote,
+            expect: &self.expect,
+            key: key.as_ref(),
+            root: authority.repo.root(),
+        };
+        let audit = authority.audit()?;
+        let mut trail = |records| audit.append(records, clock::now()).map(drop);
+        let asking = authority.asking(&queue, &bench, reason);
+        let answered = asking.answer(&lock, answer, &mut trail);
+        let answered = answered.map_err(|error| answer_error(error, vote, &job))?;
+        Ok(Taken { entry, answered, by: authority.by.clone() })
+    }
+
+    /// Returns the key to sign with, if the answer is signed.
+    fn key(&self, authority: &Authority) -> Result<Option<SigningKey>, CliError> {
+        match &self.key {
+            Some(path) => Ok(Some(SigningKey::File(path.clone()))),
+            None if self.sign => {
+                SigningKey::of(&authority.repo).map(Some).map_err(|error| identity_error(&error))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Returns whether a replay has used up what people agreed to.
+fn is_used_up(entry: &DeadLetteredItem) -> bool {
+    entry.approval.as_ref().is_some_and(|approval| approval.consumed)
+}
+
+/// Turns an error about an answer into one for people.
+fn answer_error(error: AnswerError, vote: Vote, job: &JobId) -> CliError {
+    match error {
+        AnswerError::Refused(refusal) => {
+            let word = match vote {
+                Vote::Approve => "approval",
+                Vote::Reject => "rejection",
+            };
+            let message = format!("the {word} is refused ({}): {refusal}", refusal.code());
+            CliError::new(Exit::Failure, message)
+        }
+        AnswerError::NoEntry(item) => no_entry(job, item.as_str()),
+        AnswerError::Identity(error) => identity_error(&error),
+        AnswerError::Amend(error) => amend_error(error),
+    }
+}
+
+/// Turns an error about signatures into one for people.
+fn identity_error(error: &identity::Error) -> CliError {
+    let shown = CliError::new(Exit::Failure, explained(error));
+    match error.hint() {
+        Some(hint) => shown.with_hint(hint),
+        None => shown,
+    }
+}

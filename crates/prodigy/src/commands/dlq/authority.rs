@@ -1,0 +1,235 @@
+//! What decides over the dead letters of a job, and who asks.
+
+use std::{path::Path, sync::Arc};
+
+use prodigy_core::{
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    dlq::RunFacts,
+    event::JobStarted,
+    ids::{ItemId, JobId},
+    replay::Policy,
+};
+use prodigy_engine::{
+    audit::{self, Audit},
+    clock,
+    dlq::{AmendError, Amending, Amendment, Asking, Bench, Queue},
+    git::Repo,
+    run::{Check, CheckedEffect, PolicyInForce},
+    store::{JobLock, Layout},
+};
+
+use super::queues::queue_error;
+use crate::{
+    cli::Args,
+    commands::{audit::audit_error, context, resume, setup},
+    error::{CliError, explained},
+    exit::Exit,
+    output::Output,
+    replay_policy,
+    workflow_file::{self, File},
+};
+
+/// What decides over the dead letters of a job, and who asks.
+pub(super) struct Authority {
+    layout: Layout,
+    job: JobId,
+    /// The beginning of the job.
+    pub(super) started: JobStarted,
+    /// Its repository.
+    pub(super) repo: Repo,
+    /// The policy in force.
+    pub(super) policy: PolicyInForce,
+    /// What a replay would run with, as far as that can be told.
+    pub(super) run: Option<RunFacts>,
+    /// Who asks.
+    pub(super) by: String,
+}
+
+impl Authority {
+    /// Finds what decides, with the workflow that is kept with the job.
+    pub(super) fn of(
+        args: &Args,
+        layout: &Layout,
+        job: &JobId,
+        out: &mut Output,
+    ) -> Result<Self, CliError> {
+        let file = workflow_file::stored(&layout.state_dir(job)).ok();
+        Self::with(args, layout, job, file.as_ref(), out)
+    }
+
+    /// Finds what decides, if replays use this workflow.
+    pub(super) fn with(
+        args: &Args,
+        layout: &Layout,
+        job: &JobId,
+        file: Option<&File>,
+        out: &mut Output,
+    ) -> Result<Self, CliError> {
+        let started = context::started(layout, job)?;
+        let repo = context::repo(Some(Path::new(&started.repository)))?;
+        let policy = in_force(repo.root(), out)?;
+        let profile = started.profile.as_deref();
+        // What cannot be told counts as unchanged; a replay says what is wrong.
+        let run = file.and_then(|file| setup::run_facts(args, file, profile, repo.root()).ok());
+        let by = context::person(&repo);
+        Ok(Self { layout: layout.clone(), job: job.clone(), started, repo, policy, run, by })
+    }
+
+    /// Returns what decides over entries that whoever asks would replay.
+    pub(super) fn bench(&self, queue: &Queue) -> Result<Bench, CliError> {
+        self.bench_of(queue, Arc::clone(&self.policy.policy))
+    }
+
+    /// Returns what would decide over entries with another policy.
+    pub(super) fn bench_of(&self, queue: &Queue, policy: Arc<Policy>) -> Result<Bench, CliError> {
+        let bench = Bench::new(policy, self.run.clone(), queue).map_err(queue_error)?;
+        Ok(bench.among(self.started.by.clone(), Some(self.by.clone())))
+    }
+
+    /// Returns what decides over entries for whoever is asked to agree to a replay.
+    pub(super) fn bench_to_agree(&self, queue: &Queue) -> Result<Bench, CliError> {
+        let stored = workflow_file::stored(&self.layout.state_dir(&self.job)).ok();
+        let newest = stored.and_then(|file| resume::newest(&file, &self.started.workflow_file));
+        let policy = Arc::clone(&self.policy.policy);
+        let bench = Bench::new(policy, self.run.clone(), queue).map_err(queue_error)?;
+        Ok(bench.among(self.started.by.clone(), None).or_newest(newest))
+    }
+
+    /// Returns who asks people to agree, or answers.
+    pub(super) fn asking<'a>(
+        &'a self,
+        queue: &'a Queue,
+        bench: &'a Bench,
+        reason: &'a str,
+    ) -> Asking<'a> {
+        let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
+        let identity = IdentityKind::Asserted;
+        Asking { queue, bench, amending: Amending { layout, job, by, identity, reason, now } }
+    }
+
+    /// Opens the audit trail.
+    pub(super) fn audit(&self) -> Result<Audit, CliError> {
+        Audit::open(&self.layout, &self.repo).map_err(audit_error)
+    }
+
+    /// Returns a record of the audit trail about the job.
+    pub(super) fn record(&self, action: AuditAction) -> NewRecord {
+        NewRecord::new(&self.by, IdentityKind::Asserted, action, self.job.clone())
+    }
+
+    /// Finds out what entries may have changed outside, with a record before and one behind.
+    pub(super) fn check(
+        &self,
+        args: &Args,
+        world: setup::World,
+        file: File,
+        asked: Check,
+        out: &mut Output,
+    ) -> Result<Vec<CheckedEffect>, CliError> {
+        let audit = self.audit()?;
+        let action = if asked.compensate { AuditAction::Compensate } else { AuditAction::Check };
+        let record = |item: String| NewRecord { entry: item, ..self.record(action) };
+        let records: Vec<_> = match &asked.items {
+            Some(items) => items.iter().map(|item| record(item.to_string())).collect(),
+            None => vec![record(String::new())],
+        };
+        append(&audit, records.clone())?;
+        let checked = setup::check(args, world, file, out, asked);
+        let end = if checked.is_ok() { AuditOutcome::Done } else { AuditOutcome::Failed };
+        append(&audit, records.into_iter().map(|record| record.with_outcome(end)).collect())?;
+        checked
+    }
+
+    /// Changes entries by hand, with a record before and one behind.
+    pub(super) fn amend(
+        &self,
+        lock: Option<&JobLock>,
+        items: &[ItemId],
+        amendment: &Amendment,
+        identity: IdentityKind,
+        reason: &str,
+    ) -> Result<Vec<ItemId>, CliError> {
+        let audit = self.audit()?;
+        let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
+        let amending = Amending { layout, job, by, identity, reason, now };
+        let mut trail = |records| audit.append(records, clock::now()).map(drop);
+        let amended = match lock {
+            Some(lock) => amending.amend_held(lock, items, amendment, &mut trail),
+            None => amending.amend(items, amendment, &mut trail),
+        };
+        amended.map_err(amend_error)
+    }
+}
+
+/// Returns what decides over entries that are only looked at, or `None` if that cannot be told.
+pub(super) fn bench_to_read(
+    args: &Args,
+    layout: &Layout,
+    job: &JobId,
+    queue: &Queue,
+    out: &mut Output,
+) -> Option<Bench> {
+    let repository = context::started(layout, job).ok().map(|started| started.repository);
+    if !repository.is_some_and(|root| Path::new(&root).is_dir()) {
+        // Of a job of an older program, or of a repository that is gone, there are only the
+        // entries.
+        return Bench::new(Arc::new(Policy::builtin().clone()), None, queue).ok();
+    }
+    let found = Authority::of(args, layout, job, out).and_then(|found| found.bench(queue));
+    match found {
+        Ok(bench) => {
+            let is_running = JobLock::holder(layout, job).is_ok_and(|holder| holder.is_some());
+            Some(bench.while_running(is_running))
+        }
+        Err(error) => {
+            let why = explained(&error);
+            out.note(format_args!(
+                "warning: job `{job}`: whether entries can be replayed is not known: {why}"
+            ));
+            None
+        }
+    }
+}
+
+/// Reads the policy of a repository, and remembers its file so that a change of it shows.
+pub(in crate::commands) fn in_force(
+    root: &Path,
+    out: &mut Output,
+) -> Result<PolicyInForce, CliError> {
+    let file = root.join(replay_policy::FILE);
+    // Looked at first: if it changes before it is read, that shows later.
+    let seen = PolicyInForce::look(&file).map_err(context::store_error)?;
+    let policy = replay_policy::load(root, out)?;
+    Ok(PolicyInForce::new(Arc::new(policy), file, seen))
+}
+
+/// Turns an error about a change into one for people.
+pub(super) fn amend_error(error: AmendError) -> CliError {
+    match error {
+        AmendError::Queue(error) => queue_error(error),
+        AmendError::Audit(error) => {
+            let said = audit_error(error);
+            let message = format!("nothing was changed: {said}");
+            let shown = CliError::new(Exit::Failure, message);
+            match said.hint() {
+                Some(hint) => shown.with_hint(hint),
+                None => shown,
+            }
+        }
+    }
+}
+
+/// Refuses a reason that says nothing.
+pub(super) fn said(reason: &str) -> Result<&str, CliError> {
+    if reason.trim().is_empty() {
+        return Err(CliError::new(Exit::Usage, "the reason is empty")
+            .with_hint("say in a few words why; it is recorded"));
+    }
+    Ok(reason)
+}
+
+/// Appends to an audit trail; what is announced must not be done if that fails.
+pub(super) fn append(audit: &Audit, records: Vec<NewRecord>) -> Result<(), CliError> {
+    let appended: Result<_, audit::Error> = audit.append(records, clock::now());
+    appended.map(drop).map_err(audit_error)
+}

@@ -1,0 +1,76 @@
+//! Changing entries that somebody names: what those commands share.
+
+use prodigy_core::{
+    audit::IdentityKind,
+    dlq::{DeadLetteredItem, EntryStatus},
+    ids::JobId,
+};
+use prodigy_engine::dlq::Amendment;
+
+use super::{
+    authority::{Authority, said},
+    chosen::entry_of,
+    queues::of_job,
+    words::status_name,
+};
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// The entries that somebody names, and why they are changed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct NamedArgs {
+    /// The job
+    pub(super) job: JobId,
+
+    /// The items, by id or by key
+    #[arg(required = true, value_name = "ITEM")]
+    pub(super) items: Vec<String>,
+
+    /// Why; it is recorded
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+}
+
+/// Changes entries that are open; says `done` of each.
+pub(super) fn amend(
+    args: &Args,
+    named: &NamedArgs,
+    amendment: &Amendment,
+    done: &str,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let reason = said(&named.reason)?;
+    let letters = of_job(args, &named.job, out)?;
+    let mut items = Vec::new();
+    for item in &named.items {
+        let entry = entry_of(&letters.queue, &letters.job, item)?;
+        must_be_open(&entry)?;
+        items.push(entry.item_id);
+    }
+    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
+    let changed = authority.amend(None, &items, amendment, IdentityKind::Asserted, reason)?;
+    for item in &changed {
+        out.line(format_args!("{done}  {item}"))?;
+    }
+    let late: Vec<_> = items.iter().filter(|item| !changed.contains(item)).collect();
+    for item in &late {
+        out.note(format_args!("warning: `{item}` is not open any more; it was left as it is"));
+    }
+    Ok(if late.is_empty() { Exit::Success } else { Exit::Failure })
+}
+
+/// Refuses an entry that is not open.
+pub(super) fn must_be_open(entry: &DeadLetteredItem) -> Result<(), CliError> {
+    let (job, item) = (&entry.job_id, &entry.item_id);
+    match entry.status {
+        EntryStatus::Open => Ok(()),
+        EntryStatus::Replaying => {
+            Err(CliError::new(Exit::Busy, format!("`{item}` is being replayed"))
+                .with_hint(format!("`prodigy events {job} --item {item} --follow` watches it")))
+        }
+        EntryStatus::Resolved | EntryStatus::Dropped => {
+            let status = status_name(entry.status);
+            Err(CliError::new(Exit::Usage, format!("`{item}` is {status} already"))
+                .with_hint(format!("`prodigy dlq show {job} {item}` says since when and why")))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `prodigy dlq check`.
+
+use prodigy_core::{
+    effect::EffectState,
+    ids::{ItemId, JobId},
+    replay::Asked,
+};
+use prodigy_engine::{
+    clock,
+    dlq::{Bench, Queue},
+    run::{Check, CheckedEffect},
+    store::JobLock,
+};
+use serde_json::json;
+
+use super::{
+    authority::Authority, chosen::named, outcome, queues::queue_error, words::SCHEMA_VERSION,
+};
+use crate::{
+    cli::Args,
+    commands::{
+        context,
+        lookup::{find_job, job_error},
+        resume, setup,
+    },
+    error::CliError,
+    exit::Exit,
+    output::Output,
+};
+
+/// Find out what dead letters changed outside
+///
+/// Runs the `check` of each step that may have changed something outside without anybody
+/// knowing, in a clean worktree and with the item's variables, and records what it found. Nothing
+/// is replayed: a replay does not do again what was done.
+///
+/// Exit codes: 0 if everything is known, 1 if something is still not known or could not be
+/// undone, 75 if another process works on the job.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// The job
+    job: JobId,
+
+    /// The items, by id or by key [default: all dead letters]
+    #[arg(value_name = "ITEM")]
+    items: Vec<String>,
+
+    /// Undo what was changed, with the `compensate` of its step; its `check` has to confirm it
+    #[arg(long)]
+    compensate: bool,
+
+    /// Use the workflow file as it is now instead of as it was
+    #[arg(long)]
+    use_current_workflow: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let started = context::started(&layout, &job)?;
+    let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
+    let queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+    let items = named(&queue, &job, &command.items)?;
+    drop(queue);
+    let stored = crate::workflow_file::stored(&layout.state_dir(&job))?;
+    let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
+    let authority = Authority::with(args, &layout, &job, Some(&file), out)?;
+    let world = setup::World {
+        home: context::prepared_home(args)?,
+        repo: authority.repo.clone(),
+        yes: false,
+        profile: started.profile,
+        items: setup::ItemRules::default(),
+        junit: None,
+    };
+    let asked = Check {
+        job: job.clone(),
+        lock,
+        items: (!items.is_empty()).then_some(items),
+        compensate: command.compensate,
+        by: authority.by.clone(),
+    };
+    let checked = authority.check(args, world, file, asked, out)?;
+    let is_known = checked.iter().all(|one| one.problem.is_none() && !one.state.is_open());
+    if command.json {
+        let effects: Vec<_> = checked.iter().map(document).collect();
+        let document = json!({"schema_version": SCHEMA_VERSION, "job_id": job, "effects": effects});
+        out.raw(format!("{document}\n").as_bytes())?;
+    } else {
+        let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+        let bench = authority.bench(&queue)?;
+        let next = Next { program: context::program(args), job: &job, queue, bench };
+        next.show(&checked, out)?;
+    }
+    Ok(if is_known { Exit::Success } else { Exit::Failure })
+}
+
+/// What says how an item gets on, once it is known what it changed outside.
+struct Next<'a> {
+    program: String,
+    job: &'a JobId,
+    queue: Queue,
+    bench: Bench,
+}
+
+impl Next<'_> {
+    /// Shows what was found out, item by item.
+    fn show(&self, checked: &[CheckedEffect], out: &mut Output) -> Result<(), CliError> {
+        if checked.is_empty() {
+            let job = self.job;
+            out.note(format_args!(
+                "nothing to look at: what the dead letters of job `{job}` changed outside is known"
+            ));
+            return Ok(());
+        }
+        for effects in checked.chunk_by(|one, next| one.item == next.item) {
+            let Some(first) = effects.first() else { continue };
+            out.line(format_args!("{}", first.item))?;
+            for one in effects {
+                let (before, after) = (word(one.before.state), word(one.state));
+                let receipt = one.receipt.as_deref().and_then(|receipt| receipt.lines().next());
+                let more = receipt.or(one.problem.as_deref());
+                let more = more.map(|more| format!(": {more}")).unwrap_or_default();
+                out.line(format_args!("  {}  {}", one.before.key, one.before.name))?;
+                out.line(format_args!("    {before} → {after}{more}"))?;
+                if let (Some(_), Some(problem)) = (receipt, &one.problem) {
+                    out.line(format_args!("    {problem}"))?;
+                }
+            }
+            out.line(format_args!("  next: {}", self.command(&first.item, effects)?))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the command that gets an item on.
+    fn command(&self, item: &ItemId, effects: &[CheckedEffect]) -> Result<String, CliError> {
+        let Self { program, job, .. } = self;
+        let can_undo = |one: &CheckedEffect| {
+            one.state == EffectState::Partial && one.before.can_compensate && one.problem.is_none()
+        };
+        if effects.iter().any(can_undo) {
+            return Ok(format!("{program} dlq check {job} {item} --compensate"));
+        }
+        if effects.iter().any(|one| one.state.is_open() || one.problem.is_some()) {
+            return Ok(format!("{program} dlq show {job} {item}"));
+        }
+        let entry = self.queue.entry(item).map_err(queue_error)?;
+        let now = clock::now();
+        let ruling = entry.as_ref().map(|entry| self.bench.ruling_on(entry, Asked::Asked, now));
+        Ok(match ruling.and_then(|ruling| ruling.needs) {
+            Some(need) => outcome::next(program, job, item, need),
+            None => format!("{program} dlq retry {job} {item}"),
+        })
+    }
+}
+
+/// Returns what was found out, for programs.
+fn document(one: &CheckedEffect) -> serde_json::Value {
+    json!({
+        "item_id": one.item,
+        "key": one.before.key,
+        "step": one.before.step,
+        "name": one.before.name,
+        "before": one.before.state,
+        "after": one.state,
+        "receipt": one.receipt,
+        "problem": one.problem,
+        "reason_code": one.reason_code,
+    })
+}
+
+/// Returns what is known of an effect, in a word.
+fn word(state: EffectState) -> &'static str {
+    match state {
+        EffectState::Prepared | EffectState::Indeterminate => "unknown",
+        EffectState::Committed => "made",
+        EffectState::Absent => "not made",
+        EffectState::Partial => "made in part",
+        EffectState::Compensated => "undone",
+    }
+}

@@ -1,0 +1,76 @@
+//! What a rehearsal found, each beside what it had to find.
+
+use std::fmt::Display;
+
+use serde_json::{Value, json};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    findings: Vec<Look>,
+}
+
+#[derive(Debug)]
+struct Look {
+    what: String,
+    expected: String,
+    actual: String,
+}
+
+impl Look {
+    fn is_good(&self) -> bool {
+        self.expected == self.actual
+    }
+}
+
+impl Findings {
+    /// Takes in something that was looked at.
+    pub(super) fn see(&mut self, what: &str, expected: impl Display, actual: impl Display) {
+        let (expected, actual) = (expected.to_string(), actual.to_string());
+        self.findings.push(Look { what: what.to_owned(), expected, actual });
+    }
+
+    /// Returns whether everything was as it must be.
+    pub(super) fn is_good(&self) -> bool {
+        !self.findings.is_empty() && self.findings.iter().all(Look::is_good)
+    }
+
+    /// Returns what was found, for people.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.findings.iter().map(|finding| {
+            let Look { what, expected, actual } = finding;
+            if finding.is_good() {
+                format!("✓ {what}: {actual}")
+            } else {
+                format!("✗ {what}: {actual}, and not {expected}")
+            }
+        })
+    }
+
+    /// Returns what was found, for programs.
+    pub(super) fn documents(&self) -> Vec<Value> {
+        let document = |finding: &Look| {
+            let Look { what, expected, actual } = finding;
+            let ok = finding.is_good();
+            json!({ "what": what, "expected": expected, "actual": actual, "ok": ok })
+        };
+        self.findings.iter().map(document).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_that_is_not_as_it_must_be_is_enough() {
+        let mut findings = Findings::default();
+        assert!(!findings.is_good(), "nothing was looked at");
+        findings.see("effects", 1, 1);
+        assert!(findings.is_good());
+        findings.see("status", "open", "dropped");
+        assert!(!findings.is_good());
+        let lines: Vec<_> = findings.lines().collect();
+        assert_eq!(lines, ["✓ effects: 1", "✗ status: dropped, and not open"]);
+    }
+}

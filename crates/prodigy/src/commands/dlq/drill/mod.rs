@@ -1,0 +1,125 @@
+//! `prodigy dlq drill`.
+
+mod findings;
+mod scenarios;
+mod stage;
+mod texts;
+
+use serde_json::json;
+
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count};
+
+use findings::Findings;
+use scenarios::{SCENARIOS, Scenario};
+use stage::Stage;
+
+/// The version of the result as JSON.
+const VERSION: u32 = 1;
+
+/// Rehearse what must never go wrong when dead letters are replayed
+///
+/// Each scenario runs this program in a repository and a home of its own, with the simulated
+/// agent and a step that changes something outside: it counts how often. What is yours is not
+/// touched. Each looks at what was decided, at the entry, at the number of effects, which has
+/// to be exactly one at the end, and at the audit trail.
+///
+/// Exit codes: 0 if everything was as it must be, 1 if something was not.
+#[derive(clap::Args, Debug)]
+pub(crate) struct DrillArgs {
+    /// The scenarios [default: all]
+    #[arg(value_name = "SCENARIO", value_parser = scenario)]
+    scenarios: Vec<&'static Scenario>,
+
+    /// Show the scenarios and run none
+    #[arg(long)]
+    list: bool,
+
+    /// Keep the repository and the home of each scenario, and say where they are
+    #[arg(long)]
+    keep: bool,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Finds a scenario by its name.
+fn scenario(name: &str) -> Result<&'static Scenario, String> {
+    let names = SCENARIOS.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
+    SCENARIOS
+        .iter()
+        .find(|scenario| scenario.name == name)
+        .ok_or_else(|| format!("there is no such scenario; there are {names}"))
+}
+
+pub(super) fn run(_: &Args, command: &DrillArgs, out: &mut Output) -> Result<Exit, CliError> {
+    if command.list {
+        return list(command.json, out);
+    }
+    let chosen: Vec<&Scenario> = if command.scenarios.is_empty() {
+        SCENARIOS.iter().collect()
+    } else {
+        command.scenarios.clone()
+    };
+    let mut documents = Vec::new();
+    let mut failed = 0;
+    for scenario in &chosen {
+        let (findings, kept) = rehearse(scenario, command.keep)?;
+        failed += u32::from(!findings.is_good());
+        if command.json {
+            documents.push(json!({
+                "scenario": scenario.name,
+                "ok": findings.is_good(),
+                "findings": findings.documents(),
+                "kept": kept,
+            }));
+            continue;
+        }
+        let sign = if findings.is_good() { "✓" } else { "✗" };
+        out.line(format_args!("{sign} {}: {}", scenario.name, scenario.about))?;
+        for line in findings.lines() {
+            out.line(format_args!("    {line}"))?;
+        }
+        if let Some(kept) = kept {
+            out.note(format_args!("    kept in {kept}"));
+        }
+        out.flush()?;
+    }
+    let total = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+    if command.json {
+        let ok = failed == 0;
+        let document = json!({ "schema_version": VERSION, "ok": ok, "scenarios": documents });
+        out.line(format_args!("{document:#}"))?;
+    } else if failed == 0 {
+        out.note(format_args!("\n{}, all as they must be", count(total, "scenario")));
+    } else {
+        out.note(format_args!("\n{failed} of {} not as they must be", count(total, "scenario")));
+        out.note("next: prodigy dlq drill SCENARIO --keep");
+    }
+    Ok(if failed == 0 { Exit::Success } else { Exit::Failure })
+}
+
+fn list(as_json: bool, out: &mut Output) -> Result<Exit, CliError> {
+    if as_json {
+        let scenarios = SCENARIOS
+            .iter()
+            .map(|scenario| json!({ "scenario": scenario.name, "about": scenario.about }));
+        let scenarios: Vec<_> = scenarios.collect();
+        let document = json!({ "schema_version": VERSION, "scenarios": scenarios });
+        out.line(format_args!("{document:#}"))?;
+        return Ok(Exit::Success);
+    }
+    for scenario in SCENARIOS {
+        out.line(format_args!("{:<21}{}", scenario.name, scenario.about))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Runs one scenario; returns what was found, and where it is kept.
+fn rehearse(scenario: &Scenario, keep: bool) -> Result<(Findings, Option<String>), CliError> {
+    let mut stage = Stage::new()?;
+    let mut findings = Findings::default();
+    (scenario.play)(&mut stage, &mut findings)?;
+    let kept = if keep { Some(stage.keep().display().to_string()) } else { None };
+    Ok((findings, kept))
+}

@@ -1,0 +1,103 @@
+//! Why an entry is decided over as it is: what `prodigy policy explain` shows.
+
+use prodigy_core::{
+    dlq::DeadLetteredItem,
+    ids::JobId,
+    replay::{Asked, Need, ReplayAction, Ruling},
+};
+use prodigy_engine::{clock, store::JobLock};
+use serde_json::json;
+
+use super::{
+    approvals::Request,
+    authority::Authority,
+    chosen::entry_of,
+    outcome::{meaning, next},
+    queues::of_job,
+    words::SCHEMA_VERSION,
+};
+use crate::{
+    cli::Args,
+    commands::{context, jobs::second},
+    error::CliError,
+    exit::Exit,
+    output::{Output, one_line},
+};
+
+/// Shows what is decided over an entry, why, and what would get it on.
+pub(in crate::commands) fn explain(
+    args: &Args,
+    job: &JobId,
+    item: &str,
+    asked: Asked,
+    as_json: bool,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let letters = of_job(args, job, out)?;
+    let entry = entry_of(&letters.queue, &letters.job, item)?;
+    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
+    let is_running = JobLock::holder(&letters.layout, &letters.job);
+    let is_running = is_running.map_err(context::store_error)?.is_some();
+    let bench = authority.bench(&letters.queue)?.while_running(is_running);
+    let now = clock::now();
+    let ruling = bench.ruling_on(&entry, asked, now);
+    let program = context::program(args);
+    let to_agree = authority.bench_to_agree(&letters.queue)?;
+    let is_asked = ruling.action == ReplayAction::RequireApproval;
+    let request = Request::of(&to_agree, &entry, now).filter(|_| is_asked);
+    let next = match &request {
+        Some(request) if ruling.needs == Some(Need::Approve) => Some(request.next(&program)),
+        Some(_) | None => next_of(&ruling, &entry, asked, &program),
+    };
+    if as_json {
+        let document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "job_id": entry.job_id,
+            "item_id": entry.item_id,
+            "revision": entry.revision,
+            "reason_code": entry.reason_code,
+            "verdict": ruling.verdict,
+            "action": ruling.action,
+            "rule": ruling.rule.name,
+            "policy_snapshot": ruling.snapshot,
+            "not_before": ruling.not_before,
+            "why": ruling.explain(),
+            "approval": request.as_ref().map(Request::word),
+            "next": next,
+        });
+        out.line(format_args!("{document:#}"))?;
+        return Ok(Exit::Success);
+    }
+    let mut facts = vec![
+        ("item", format!("{} of job {}", entry.item_id, entry.job_id)),
+        ("died of", format!("{}: {}", entry.reason_code, entry.reason)),
+        ("verdict", format!("{}: {}", ruling.verdict.word(), meaning(ruling.verdict))),
+    ];
+    facts.extend(ruling.explain().into_iter().map(|why| ("because", why)));
+    facts.extend(ruling.not_before.map(|at| ("not before", second(at))));
+    facts.push(("policy", ruling.snapshot.to_owned()));
+    facts.extend(next.map(|next| ("next", next)));
+    for (name, value) in facts {
+        out.line(format_args!("{name:<12}{}", one_line(&value)))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Returns the command that would get an entry on.
+fn next_of(
+    ruling: &Ruling<'_>,
+    entry: &DeadLetteredItem,
+    asked: Asked,
+    program: &str,
+) -> Option<String> {
+    let (job, item) = (&entry.job_id, &entry.item_id);
+    let retry = || match asked {
+        Asked::Unasked | Asked::Asked => format!("{program} dlq retry {job} {item}"),
+        Asked::Forced => format!("{program} dlq retry {job} --force {item} --reason TEXT"),
+    };
+    match ruling.needs {
+        Some(Need::Ask) if asked == Asked::Forced => Some(retry()),
+        Some(need) => Some(next(program, job, item, need)),
+        None => ruling.goal.map(|_| retry()),
+    }
+}

@@ -1,0 +1,244 @@
+//! `prodigy dlq plan`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use prodigy_core::{ids::JobId, replay::Verdict};
+use prodigy_engine::{
+    clock,
+    dlq::{Heading, Queue},
+    store::JobLock,
+};
+use serde_json::{Value, json};
+
+use super::{
+    authority::Authority,
+    outcome::{Outcome, Outcomes, entries, next, word},
+    planning::{Passed, WhichArgs},
+    queues::queue_error,
+    table::JsonList,
+};
+use crate::{
+    cli::Args,
+    commands::{context, lookup::find_job},
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    replay_policy,
+};
+
+/// Show what a replay would do, and change nothing
+///
+/// For each entry: what would become of it, by which rule, and why; at the end how many there
+/// are of each, and what would get the others on. With `--policy`, what another policy would
+/// change. The job may be running.
+///
+/// Exit codes: 0; 8 if everything that is meant waits for somebody to agree; 10 if nothing of
+/// it may be replayed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct PlanReplayArgs {
+    /// The job
+    job: JobId,
+
+    #[command(flatten)]
+    which: WhichArgs,
+
+    /// Why it would be replayed, for `--force`
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Show what this policy would change against the one that is in force
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &PlanReplayArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let (layout, job) = find_job(args, &command.job)?;
+    let authority = Authority::of(args, &layout, &job, out)?;
+    let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+    let is_running = JobLock::holder(&layout, &job).map_err(context::store_error)?.is_some();
+    let showing = Showing { program: context::program(args), job, queue, is_running };
+    match &command.policy {
+        Some(candidate) => {
+            showing.compare(&authority, &command.which, candidate, command.json, out)
+        }
+        None => showing.show(&authority, &command.which, command.json, out),
+    }
+}
+
+/// A plan that is shown.
+pub(super) struct Showing {
+    pub(super) program: String,
+    pub(super) job: JobId,
+    pub(super) queue: Queue,
+    pub(super) is_running: bool,
+}
+
+impl Showing {
+    /// Shows what would become of each entry.
+    pub(super) fn show(
+        &self,
+        authority: &Authority,
+        which: &WhichArgs,
+        as_json: bool,
+        out: &mut Output,
+    ) -> Result<Exit, CliError> {
+        let Self { program, job, queue, is_running } = self;
+        let mut bench = authority.bench(queue)?.while_running(*is_running);
+        let meant = which.read(queue, job, clock::now())?;
+        let mut outcomes = Outcomes::default();
+        let mut list = if as_json { Some(JsonList::begin("entries", out)?) } else { None };
+        let passed = meant.decide(queue, job, &mut bench, out, |heading, outcome, out| {
+            match &mut list {
+                Some(list) => list.push(&outcome.document(program, job, heading), out)?,
+                None => line(heading, &outcome, out)?,
+            }
+            outcomes.add(outcome);
+            Ok(())
+        })?;
+        if let Some(list) = list {
+            let fields = [
+                ("job_id", json!(job)),
+                ("policy_snapshot", json!(authority.policy.policy.snapshot())),
+                ("interrupted", json!(passed.interrupted)),
+                ("summary", outcomes.document()),
+            ];
+            list.end(&fields, out)?;
+        } else {
+            out.flush()?;
+            self.summary(&outcomes, passed, out);
+        }
+        Ok(exit(&outcomes, passed))
+    }
+
+    fn summary(&self, outcomes: &Outcomes, passed: Passed, out: &mut Output) {
+        let Self { program, job, .. } = self;
+        if outcomes.is_empty() && passed.interrupted == 0 {
+            out.note(format_args!("no open dead letter of job `{job}` is meant"));
+            return;
+        }
+        out.note("");
+        for group in outcomes.groups() {
+            let (first, word) = (&group.first, word(group.first.verdict));
+            let entries = entries(group.count);
+            out.note(format_args!("{word:<10} {entries} by rule `{}`", first.rule));
+            if let Some(need) = first.needs {
+                out.note(format_args!(
+                    "           then: {}",
+                    next(program, job, &first.item, need)
+                ));
+            }
+        }
+        if passed.interrupted > 0 {
+            let entries = entries(passed.interrupted);
+            out.note(format_args!("{:<10} {entries} that were interrupted", "finish"));
+        }
+        out.note("nothing was changed");
+    }
+
+    /// Shows what another policy would change.
+    fn compare(
+        &self,
+        authority: &Authority,
+        which: &WhichArgs,
+        candidate: &Path,
+        as_json: bool,
+        out: &mut Output,
+    ) -> Result<Exit, CliError> {
+        let Self { job, queue, is_running, .. } = self;
+        let shown = candidate.display().to_string();
+        let policy = Arc::new(replay_policy::read(candidate, out)?);
+        let snapshot = policy.snapshot().to_owned();
+        let mut bench = authority.bench(queue)?.while_running(*is_running);
+        let mut other = authority.bench_of(queue, policy)?.while_running(*is_running);
+        let meant = which.read(queue, job, clock::now())?;
+        let mut list = if as_json { Some(JsonList::begin("changes", out)?) } else { None };
+        let mut changes: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        let (mut decided, now_is) = (0, clock::now());
+        meant.decide(queue, job, &mut bench, out, |heading, now, out| {
+            decided += 1;
+            let then = meant.ruling(queue, heading, &mut other, now_is);
+            let (from, to) = (word(now.verdict), word(then.verdict));
+            if from == to && now.rule == then.rule {
+                return Ok(());
+            }
+            if from != to {
+                *changes.entry((from, to)).or_default() += 1;
+            }
+            match &mut list {
+                Some(list) => list.push(&change(&now, &then), out),
+                None if from == to => Ok(()),
+                None => {
+                    let item = &now.item;
+                    let (old, new) = (&now.rule, &then.rule);
+                    out.line(format_args!("{item}  {from} → {to}  (`{old}` → `{new}`)"))
+                }
+            }
+        })?;
+        let counted = changes.iter().map(|((from, to), count)| (*from, *to, *count));
+        if let Some(list) = list {
+            let summary: Vec<Value> = counted
+                .map(|(from, to, count)| json!({ "from": from, "to": to, "entries": count }))
+                .collect();
+            let in_force = authority.policy.policy.snapshot();
+            let fields = [
+                ("job_id", json!(job)),
+                ("policy_snapshot", json!(in_force)),
+                ("candidate_snapshot", json!(snapshot)),
+                ("decided", json!(decided)),
+                ("summary", json!(summary)),
+            ];
+            list.end(&fields, out)?;
+            return Ok(Exit::Success);
+        }
+        out.flush()?;
+        let number: u32 = changes.values().sum();
+        out.note(format_args!(
+            "\n`{shown}` decides otherwise over {number} of {}; nothing was changed",
+            entries(decided)
+        ));
+        for (from, to, count) in counted {
+            out.note(format_args!("  {from} → {to}: {}", entries(count)));
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// Prints what would become of an entry.
+fn line(heading: &Heading, outcome: &Outcome, out: &mut Output) -> Result<(), CliError> {
+    let forced = if outcome.is_forced { "  forced" } else { "" };
+    let (word, item) = (word(outcome.verdict), &heading.item_id);
+    out.line(format_args!("{word:<10} {item}{forced}  {}", outcome.sentence()))
+}
+
+fn change(now: &Outcome, then: &Outcome) -> Value {
+    json!({
+        "item_id": now.item,
+        "from": { "verdict": now.verdict, "rule": now.rule },
+        "to": { "verdict": then.verdict, "rule": then.rule, "why": then.why },
+    })
+}
+
+/// Returns how it ends if nothing that is meant may be replayed.
+pub(super) fn exit(outcomes: &Outcomes, passed: Passed) -> Exit {
+    let goes_on = [Verdict::Replay, Verdict::Adopt, Verdict::Check];
+    let goes_on = goes_on.iter().any(|verdict| outcomes.count(*verdict) > 0);
+    if goes_on || passed.interrupted > 0 || outcomes.is_empty() {
+        Exit::Success
+    } else if outcomes.count(Verdict::Approval) > 0 {
+        Exit::AwaitingApproval
+    } else {
+        Exit::ReplayDenied
+    }
+}

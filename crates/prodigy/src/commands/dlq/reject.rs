@@ -1,0 +1,38 @@
+//! `prodigy dlq reject`.
+
+use prodigy_core::replay::approval::Vote;
+
+use super::{
+    answering::{AnswerArgs, Taken},
+    authority::said,
+};
+use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+
+/// Refuse the replay of a dead letter
+///
+/// Whoever may agree may refuse, even if they have a part in it or agreed before. The entry is
+/// not replayed as it is; once something of it, the workflow or the policy is changed, it can be
+/// asked for anew.
+///
+/// Exit codes: 0 if it counts, 1 if it is refused, 75 if another process works on the job.
+#[derive(clap::Args, Debug)]
+pub(crate) struct RejectArgs {
+    #[command(flatten)]
+    answer: AnswerArgs,
+
+    /// Why; it is recorded
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+pub(super) fn run(args: &Args, command: &RejectArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let reason = said(&command.reason)?;
+    let Taken { entry, answered, by } = command.answer.answer(args, Vote::Reject, reason, out)?;
+    let (job, item) = (&entry.job_id, &entry.item_id);
+    out.line(format_args!("rejected  {item} as {by} ({})", answered.identity))?;
+    out.flush()?;
+    let program = context::program(args);
+    out.note("\nit is not replayed as it is: change what you object to, or close it");
+    out.note(format_args!("next: {program} dlq drop {job} {item} --reason TEXT"));
+    Ok(Exit::Success)
+}

@@ -1,0 +1,192 @@
+//! `prodigy dlq status`.
+
+mod hook;
+mod prometheus;
+mod shown;
+
+use std::path::PathBuf;
+
+use prodigy_core::{
+    audit::Verified,
+    ids::JobId,
+    replay::{
+        Alerts, Sighting, Vitals,
+        alerts::{Alert, alerts},
+    },
+};
+use prodigy_engine::{audit, clock, git::Repo, store::Layout};
+
+use super::queues::{of_jobs, queue_error, skipped};
+use crate::{
+    cli::Args,
+    commands::{context, lookup::layouts},
+    error::{CliError, explained},
+    exit::Exit,
+    output::Output,
+    replay_policy,
+};
+
+/// Say how dead letters are doing, and whether somebody must hear of it
+///
+/// What is worth an alert stands in `alerts` of `.prodigy/replay-policy.yml`. Without it, these
+/// are: more than 5 items that die per minute and 3 times as many as usual, more than 20% of
+/// replays denied, not knowing for 30 minutes what an item changed outside, more than 5% of
+/// entries without a known reason, an entry that is open for a day, and an audit trail that is
+/// not what was recorded. How many entries there are is no reason by itself.
+///
+/// Exit codes: with `--check`, 0 if all is well, 1 if there is an alert, 2 if nobody knows what
+/// happened: a change outside is unknown for too long, or the audit trail is broken.
+#[derive(clap::Args, Debug)]
+pub(crate) struct StatusArgs {
+    /// The job [default: all jobs of this repository]
+    job: Option<JobId>,
+
+    /// Print only alerts, one on each line, and say by the exit code whether there are any
+    ///
+    /// If there are, the command in `alerts.hook` of the policy is run once, with the alerts as
+    /// JSON on its standard input.
+    #[arg(long)]
+    check: bool,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the numbers to a file that Prometheus' node exporter collects
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+}
+
+/// All that is known.
+struct Status<'a> {
+    job: Option<&'a JobId>,
+    vitals: Vitals,
+    alerts: Vec<Alert>,
+    /// How many records the audit trail has, if it can be relied on and there is a repository
+    /// to check it against.
+    records: Option<u64>,
+    program: String,
+    /// Some entries could not be read.
+    is_partial: bool,
+}
+
+pub(super) fn run(args: &Args, command: &StatusArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let repo = std::env::current_dir().ok().and_then(|path| Repo::discover(&path).ok());
+    let rules = match &repo {
+        Some(repo) => rules(repo, out)?,
+        None => Alerts::usual(),
+    };
+    let status = look(args, command, repo.as_ref(), &rules, out)?;
+    match (command.json, command.check) {
+        (true, _) => out.raw(format!("{:#}\n", shown::document(&status)).as_bytes())?,
+        (false, true) => shown::check(&status, out)?,
+        (false, false) => shown::table(&status, out)?,
+    }
+    out.flush()?;
+    if let (true, Some(hook), Some(repo)) = (command.check, &rules.hook, &repo)
+        && !status.alerts.is_empty()
+    {
+        hook::run(hook, repo.root(), &shown::document(&status), out);
+    }
+    let exit = if command.check { status.exit() } else { Exit::Success };
+    // Numbers that cannot be written must not hide what is wrong with the dead letters.
+    let written = command.prometheus.as_ref().map(|path| prometheus::write(path, &status));
+    match written {
+        Some(Err(error)) if exit == Exit::Success => Err(error),
+        Some(Err(error)) => {
+            out.note(format_args!("warning: {}", explained(&error)));
+            Ok(exit)
+        }
+        Some(Ok(())) | None => Ok(exit),
+    }
+}
+
+/// Returns what is worth an alert in a repository.
+fn rules(repo: &Repo, out: &mut Output) -> Result<Alerts, CliError> {
+    let policy = replay_policy::load(repo.root(), out)?;
+    let said = policy.alerts;
+    // A policy that says nothing about alerts does not mean that nobody wants to know.
+    Ok(if said == Alerts::default() { Alerts::usual() } else { said })
+}
+
+/// Looks at every entry and at the audit trail.
+fn look<'a>(
+    args: &Args,
+    command: &'a StatusArgs,
+    repo: Option<&Repo>,
+    rules: &Alerts,
+    out: &mut Output,
+) -> Result<Status<'a>, CliError> {
+    let job = command.job.as_ref();
+    let mut vitals = Vitals::new(clock::now());
+    let mut is_partial = false;
+    let mut jobs = of_jobs(args, job)?;
+    while let Some(letters) = jobs.next(out) {
+        for heading in letters.queue.headings() {
+            match heading {
+                Ok(heading) => vitals.take(&Sighting {
+                    job: &letters.job,
+                    item: &heading.item_id,
+                    status: heading.status,
+                    reason_code: heading.reason_code,
+                    at: heading.last_attempt,
+                    commit_state: heading.standing.commit_state,
+                }),
+                Err(error) => {
+                    is_partial = true;
+                    skipped(&letters.job, &queue_error(error), out);
+                }
+            }
+        }
+    }
+    is_partial |= jobs.skipped > 0;
+    for layout in layouts(args)? {
+        if let Err(error) = take_records(&layout, job, &mut vitals) {
+            vitals.audit_fault = Some(explained(&error));
+        }
+    }
+    let mut records = None;
+    if let Some(repo) = repo {
+        let layout = context::layout(&context::home(args)?, repo)?;
+        match audit::verify(&layout, repo) {
+            Ok(Verified::Whole { head, .. }) => records = Some(head.seq),
+            Ok(verified) => vitals.audit_fault = shown::fault(&verified),
+            Err(error) => vitals.audit_fault = Some(explained(&error)),
+        }
+    }
+    let alerts = alerts(&vitals, rules);
+    Ok(Status { job, vitals, alerts, records, program: context::program(args), is_partial })
+}
+
+/// Counts what was decided over replays.
+fn take_records(
+    layout: &Layout,
+    job: Option<&JobId>,
+    vitals: &mut Vitals,
+) -> Result<(), audit::Error> {
+    for record in audit::read(layout)? {
+        let record = match record {
+            Ok(record) => record,
+            // Whether the trail can be relied on is found out elsewhere.
+            Err(audit::Error::Unreadable { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        if job.is_none_or(|job| record.said.job == *job) {
+            vitals.take_record(&record);
+        }
+    }
+    Ok(())
+}
+
+impl Status<'_> {
+    /// Returns the exit code, as monitoring systems know it: all is well, a warning, critical.
+    fn exit(&self) -> Exit {
+        if self.alerts.iter().any(|alert| alert.kind.is_grave()) {
+            Exit::Usage
+        } else if self.alerts.is_empty() && !self.is_partial {
+            Exit::Success
+        } else {
+            Exit::Failure
+        }
+    }
+}

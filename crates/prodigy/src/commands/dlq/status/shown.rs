@@ -1,0 +1,161 @@
+//! What people and programs see of the status.
+
+use prodigy_core::{
+    audit::Verified,
+    replay::{
+        Oldest, Vitals,
+        alerts::{Alert, AlertKind, percent, roughly},
+    },
+};
+use serde_json::{Value, json};
+
+use super::{super::words::SCHEMA_VERSION, Status};
+use crate::{error::CliError, output::Output, report::count};
+
+/// Prints all numbers, and what is wrong.
+pub(super) fn table(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
+    for (name, value) in facts(status) {
+        out.line(format_args!("{name:<17}{value}"))?;
+    }
+    if !status.alerts.is_empty() {
+        out.line("")?;
+    }
+    alert_lines(status, out)
+}
+
+/// Prints what is wrong, or that nothing is.
+pub(super) fn check(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
+    if status.alerts.is_empty() && !status.is_partial {
+        out.line(format_args!("ok: {} open", status.vitals.open()))?;
+    }
+    alert_lines(status, out)
+}
+
+fn alert_lines(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
+    for alert in &status.alerts {
+        let (name, text, next) = (alert.kind.name(), &alert.text, next(status, alert));
+        out.line(format_args!("alert {name}: {text}; next: {next}"))?;
+    }
+    Ok(())
+}
+
+fn facts(status: &Status<'_>) -> Vec<(&'static str, String)> {
+    let vitals = &status.vitals;
+    let mut open = vitals.open().to_string();
+    if vitals.replaying > 0 {
+        open = format!("{open}, {} being replayed", vitals.replaying);
+    }
+    let growth = format!(
+        "{:.1} per minute in the last 10 minutes, {:.2} in the day before",
+        vitals.growth_per_minute(),
+        vitals.baseline_per_minute()
+    );
+    let denials = match vitals.decided {
+        0 => "no replays in the last hour".to_owned(),
+        decided => format!(
+            "{} of {} in the last hour ({})",
+            vitals.denied,
+            count(decided, "replay"),
+            percent(vitals.denial_ratio())
+        ),
+    };
+    let unclassified = match vitals.unclassified {
+        0 => "0".to_owned(),
+        number => format!("{number} ({})", percent(vitals.unclassified_ratio())),
+    };
+    let oldest = vitals.oldest().map_or("none".to_owned(), |oldest| named(vitals, oldest));
+    let unknown = match vitals.oldest_unknown() {
+        Some(oldest) => format!("{}, the oldest {}", vitals.unknown(), named(vitals, oldest)),
+        None => "0".to_owned(),
+    };
+    vec![
+        ("open", open),
+        ("growth", growth),
+        ("denials", denials),
+        ("oldest", oldest),
+        ("unknown commits", unknown),
+        ("unclassified", unclassified),
+        ("audit trail", audit_words(status)),
+    ]
+}
+
+fn named(vitals: &Vitals, oldest: &Oldest) -> String {
+    format!("{} ago: {} {}", roughly(vitals.age(oldest.at)), oldest.job, oldest.item)
+}
+
+fn audit_words(status: &Status<'_>) -> String {
+    if let Some(fault) = &status.vitals.audit_fault {
+        return fault.clone();
+    }
+    match status.records {
+        Some(records) => format!("ok, {}", count(records, "record")),
+        None => "not checked: this is no repository".to_owned(),
+    }
+}
+
+/// Returns why an audit trail cannot be relied on.
+pub(super) fn fault(verified: &Verified) -> Option<String> {
+    match verified {
+        Verified::Whole { .. } => None,
+        Verified::Broken { line, why } => Some(format!("broken at line {line}: {why}")),
+        Verified::Truncated { have, anchored } => {
+            Some(format!("truncated: {} missing", count(anchored - have, "record")))
+        }
+        Verified::Unanchored { .. } => Some("its anchor in git is gone".to_owned()),
+    }
+}
+
+/// Returns the command that makes sense next.
+fn next(status: &Status<'_>, alert: &Alert) -> String {
+    let of_job = status.job.map(|job| format!(" {job}")).unwrap_or_default();
+    let show = |oldest: Option<&Oldest>| match oldest {
+        Some(oldest) => format!("dlq show {} {}", oldest.job, oldest.item),
+        None => format!("dlq list{of_job}"),
+    };
+    let command = match alert.kind {
+        AlertKind::Growth => format!("dlq analyze{of_job}"),
+        AlertKind::Denials => "audit show --action replay --since 1h".to_owned(),
+        AlertKind::UnknownCommits => show(status.vitals.oldest_unknown()),
+        AlertKind::Unclassified => format!("dlq list{of_job} --reason unclassified"),
+        AlertKind::Oldest => show(status.vitals.oldest()),
+        AlertKind::Audit => "audit verify".to_owned(),
+    };
+    format!("{} {command}", status.program)
+}
+
+/// Returns everything as one document.
+pub(super) fn document(status: &Status<'_>) -> Value {
+    let vitals = &status.vitals;
+    let oldest = |oldest: Option<&Oldest>| {
+        oldest.map(|one| {
+            let seconds = vitals.age(one.at).as_secs();
+            json!({ "job_id": one.job, "item_id": one.item, "since": one.at, "seconds": seconds })
+        })
+    };
+    let alerts = status.alerts.iter().map(|alert| {
+        let mut document = serde_json::to_value(alert).unwrap_or_default();
+        if let Value::Object(fields) = &mut document {
+            fields.insert("grave".to_owned(), json!(alert.kind.is_grave()));
+            fields.insert("next".to_owned(), json!(next(status, alert)));
+        }
+        document
+    });
+    let checked = status.records.is_some() || vitals.audit_fault.is_some();
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "job_id": status.job,
+        "open": vitals.open(),
+        "replaying": vitals.replaying,
+        "growth_per_min": vitals.growth_per_minute(),
+        "baseline_per_min": vitals.baseline_per_minute(),
+        "replays_decided": vitals.decided,
+        "replays_denied": vitals.denied,
+        "oldest": oldest(vitals.oldest()),
+        "unknown_commits": vitals.unknown(),
+        "oldest_unknown_commit": oldest(vitals.oldest_unknown()),
+        "unclassified": vitals.unclassified,
+        "audit_ok": checked.then_some(vitals.audit_fault.is_none()),
+        "partial": status.is_partial,
+        "alerts": alerts.collect::<Vec<_>>(),
+    })
+}

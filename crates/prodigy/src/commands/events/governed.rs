@@ -1,0 +1,71 @@
+//! Events of governed replay, for people.
+
+use prodigy_core::{
+    effect::Finding,
+    event::{EntryChange, Event, Withdrawal},
+};
+
+use super::line::brief;
+
+/// Returns what an event says about changes outside or about a dead letter, if it is one of those.
+pub(super) fn governed(event: &Event) -> Option<String> {
+    effect(event).or_else(|| agreement(event)).or_else(|| entry(event))
+}
+
+fn effect(event: &Event) -> Option<String> {
+    Some(if let Event::EffectPrepared(effect) = event {
+        format!("{}  {}", effect.key, brief(&effect.name))
+    } else if let Event::EffectCommitted { key, receipt } = event {
+        format!("{key}  {}", brief(receipt.as_deref().unwrap_or_default()))
+    } else if let Event::EffectReconciled { key, finding, by, .. } = event {
+        let finding = match finding {
+            Finding::Committed => "was made",
+            Finding::Absent => "was not made",
+            Finding::Partial => "was made in part",
+            Finding::Indeterminate => "cannot be told",
+        };
+        format!("{key}  {finding}  by {by}")
+    } else if let Event::EffectCompensated { key, by } = event {
+        format!("{key}  by {by}")
+    } else {
+        return None;
+    })
+}
+
+fn agreement(event: &Event) -> Option<String> {
+    Some(if let Event::ApprovalRequested(request) = event {
+        format!("by {}  for {}", request.by, brief(&request.rule))
+    } else if let Event::ApprovalGranted { by, identity, .. } = event {
+        format!("by {by}  {identity}")
+    } else if let Event::ApprovalDenied { by, identity, reason, .. } = event {
+        format!("by {by}  {identity}  {}", brief(reason))
+    } else {
+        return None;
+    })
+}
+
+fn entry(event: &Event) -> Option<String> {
+    Some(if let Event::ReplayStarted { replay, by, reason, forced, allowed } = event {
+        let forced = if *forced { "  forced" } else { "" };
+        let rule = allowed.as_ref().map(|allowed| format!("  by rule `{}`", allowed.rule));
+        let why = reason.as_ref().map(|why| format!("  {}", brief(why)));
+        let (rule, why) = (rule.unwrap_or_default(), why.unwrap_or_default());
+        format!("replay {replay}  by {by}{forced}{rule}{why}")
+    } else if let Event::DlqItemUpdated { change, reason, by } = event {
+        let change = match change {
+            EntryChange::Quarantined { .. } => "quarantined",
+            EntryChange::Released => "released",
+            EntryChange::Edited { .. } => "edited",
+        };
+        format!("{change}  by {by}  {}", brief(reason))
+    } else if let Event::DlqItemRemoved { how, reason, by } = event {
+        let how = match how {
+            Withdrawal::Dropped => "dropped",
+            Withdrawal::Cleared => "cleared",
+            Withdrawal::Adopted => "adopted",
+        };
+        format!("{how}  by {by}  {}", brief(reason))
+    } else {
+        return None;
+    })
+}

@@ -1,0 +1,33 @@
+//! `prodigy policy`.
+
+mod explain;
+mod lint;
+mod show;
+mod test;
+
+use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+
+/// Check and try out the rules that decide over dead letters
+///
+/// The rules stand in `.prodigy/replay-policy.yml` in the root of the repository. Without that file,
+/// each dead letter is decided over by what its reason code says.
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum PolicyCommand {
+    Lint(lint::LintArgs),
+    Test(test::PolicyTestArgs),
+    Show(show::ShowPolicyArgs),
+    Explain(explain::ExplainArgs),
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &PolicyCommand,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    match command {
+        PolicyCommand::Lint(command) => lint::run(command, out),
+        PolicyCommand::Test(command) => test::run(command, out),
+        PolicyCommand::Show(command) => show::run(command, out),
+        PolicyCommand::Explain(command) => explain::run(args, command, out),
+    }
+}

@@ -1,0 +1,112 @@
+//! The replay policy of a repository.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{
+    diagnostic::{Diagnostic, Sources},
+    replay::{LoadedPolicy, Policy},
+    workflow::Rejected,
+};
+
+use crate::{
+    config::repo_root, error::CliError, exit::Exit, input, output::Output, report::diagnostics,
+};
+
+/// Where the policy of a repository stands, from its root.
+pub(crate) const FILE: &str = ".prodigy/replay-policy.yml";
+
+/// What to do about a policy that cannot be used.
+const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is mended, nothing is \
+                    decided over dead letters";
+
+/// Reads the policy of a repository; without a file, the built-in one holds.
+///
+/// A file that is there and cannot be used is an error, whatever is wrong with it: a mistake must
+/// not allow what the rest of the file forbids.
+pub(crate) fn load(repo_root: &Path, out: &mut Output) -> Result<Policy, CliError> {
+    let path = repo_root.join(FILE);
+    if !is_there(&path) {
+        return Ok(Policy::builtin().clone());
+    }
+    parse(FILE, &own_text(&path, FILE)?, out)
+}
+
+/// Returns the name of a repository's policy, for what does not decide by it; empty if it has none.
+pub(crate) fn snapshot(repo_root: &Path, out: &mut Output) -> String {
+    let path = repo_root.join(FILE);
+    if !is_there(&path) {
+        return String::new();
+    }
+    let policy = own_text(&path, FILE).map(|text| Policy::read(FILE, &text));
+    if let Ok(Ok(loaded)) = policy {
+        return loaded.policy.snapshot().to_owned();
+    }
+    out.note(format_args!(
+        "note: `{FILE}` cannot be used, and nothing is replayed until it is mended: \
+         `prodigy policy lint` lists what is wrong"
+    ));
+    String::new()
+}
+
+/// Reads a policy file that a person named.
+pub(crate) fn read(path: &Path, out: &mut Output) -> Result<Policy, CliError> {
+    parse(&path.to_string_lossy(), &named_text(path)?, out)
+}
+
+/// Reads the text of a policy; what is wrong with it is shown before the error is returned.
+fn parse(shown: &str, text: &str, out: &mut Output) -> Result<Policy, CliError> {
+    match Policy::read(shown, text) {
+        Ok(LoadedPolicy { policy, sources, warnings }) => {
+            show(&sources, &warnings, out);
+            Ok(policy)
+        }
+        Err(rejected) => Err(refused(shown, &rejected, out).with_hint(HINT)),
+    }
+}
+
+/// Shows what is wrong with a file, and returns that it cannot be used.
+pub(crate) fn refused(shown: &str, rejected: &Rejected, out: &mut Output) -> CliError {
+    show(&rejected.sources, &rejected.diagnostics, out);
+    CliError::new(Exit::Invalid, format!("`{shown}` cannot be used"))
+}
+
+fn show(sources: &Sources, found: &[Diagnostic], out: &mut Output) {
+    let color = out.color();
+    for one in found {
+        out.rendered(&format!("{}\n", diagnostics::human(sources, one, color)));
+    }
+}
+
+/// Reads a file of the repository that is there; `shown` is its path for people.
+pub(crate) fn own_text(path: &Path, shown: &str) -> Result<String, CliError> {
+    input::read(path).map_err(|error| {
+        CliError::new(Exit::Invalid, format!("`{shown}` cannot be read")).because(error)
+    })
+}
+
+/// Reads a file that a person named.
+pub(crate) fn named_text(path: &Path) -> Result<String, CliError> {
+    input::read(path).map_err(|error| CliError::new(error.exit(), error.to_string()))
+}
+
+/// Returns whether a file is there. One that cannot be looked at is, and so is a broken link.
+pub(crate) fn is_there(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => {
+            !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        }
+    }
+}
+
+/// Returns the root of the repository that prodigy was started in.
+pub(crate) fn here() -> Result<PathBuf, CliError> {
+    let here = std::env::current_dir().map_err(|error| {
+        CliError::new(Exit::Failure, "cannot tell the current directory").because(error)
+    })?;
+    // Outside of a repository, a policy may stand beside what it is for.
+    Ok(repo_root(&here).unwrap_or(here))
+}
