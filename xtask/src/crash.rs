@@ -8,8 +8,10 @@ use std::{
 use prodigy_testkit::{
     crash::{trial, undisturbed},
     crash_dlq::{DlqSurvived, dlq_trial, dlq_undisturbed},
+    crash_effects::{effects_trial, effects_undisturbed},
     crash_map::{map_trial, map_undisturbed, scale},
     killing::Broken,
+    races::races,
 };
 
 use crate::{
@@ -50,6 +52,10 @@ enum What {
     Map(MapArgs),
     /// Kill replays of dead letters at random moments and check every one of them
     Dlq(DlqArgs),
+    /// Kill jobs that change something outside and check that nothing is changed twice
+    Effects(EffectsArgs),
+    /// Let two replays race for each of many dead letters and check that one takes it
+    Races(RacesArgs),
     /// Run one large MapReduce job, killing nothing, and check every item and the checkout
     Scale(ScaleArgs),
 }
@@ -63,6 +69,17 @@ struct ScaleArgs {
     /// How many of them are worked on at once
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1024))]
     slots: u32,
+
+    /// Use this binary instead of building one
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+struct RacesArgs {
+    /// How many races to run
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    races: u32,
 
     /// Use this binary instead of building one
     #[arg(long, value_name = "FILE")]
@@ -97,11 +114,27 @@ struct DlqArgs {
     common: Common,
 }
 
+#[derive(clap::Args, Debug)]
+struct EffectsArgs {
+    /// How many kills to make in all
+    #[arg(long, default_value_t = 100)]
+    kills: u32,
+
+    /// How many items each job has
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    items: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
 pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
     match &args.what {
         None => sequential(args),
         Some(What::Map(args)) => map(args),
         Some(What::Dlq(args)) => dlq(args),
+        Some(What::Effects(args)) => effects(args),
+        Some(What::Races(args)) => race(args),
         Some(What::Scale(args)) => large(args),
     }
 }
@@ -216,6 +249,46 @@ fn dlq(args: &DlqArgs) -> Result<(), Error> {
     Ok(())
 }
 
+/// Kills jobs that change something outside until there are enough kills.
+fn effects(args: &EffectsArgs) -> Result<(), Error> {
+    let binary = chosen(args.common.binary.as_deref(), false)?;
+    let calm = effects_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
+    note(format_args!(
+        "undisturbed: {} ms, {} changes, {} of them not known",
+        calm.run.as_millis(),
+        calm.made,
+        calm.unknown,
+    ));
+    let (mut jobs, mut kills, mut made, mut unknown) = (0, 0, 0, 0);
+    let mut span = calm.run;
+    while kills < args.kills {
+        let seed = args.common.seed.wrapping_add(jobs);
+        let again = format!("effects --kills 1 --seed {seed} --items {}", args.items);
+        let done = effects_trial(&binary, seed, span, args.items)
+            .map_err(|broken| failed(*broken, &again))?;
+        jobs += 1;
+        // On a machine that was busy at first, moments would lie behind the end of a run.
+        span = span.min(done.run);
+        kills += done.survived.kills;
+        made += done.made;
+        unknown += done.unknown;
+        note(format_args!(
+            "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} starts, {} changes, {} not known, {} ms",
+            done.survived.kills,
+            args.kills,
+            done.survived.starts,
+            done.made,
+            done.unknown,
+            done.survived.duration.as_millis(),
+        ));
+    }
+    note(format_args!(
+        "{jobs} jobs of {} items, {kills} kills, {made} changes, none made twice; {unknown} left to a person",
+        args.items,
+    ));
+    Ok(())
+}
+
 fn large(args: &ScaleArgs) -> Result<(), Error> {
     let binary = chosen(args.binary.as_deref(), false)?;
     let done = scale(&binary, args.items, args.slots).map_err(|broken| failed(*broken, ""))?;
@@ -225,6 +298,18 @@ fn large(args: &ScaleArgs) -> Result<(), Error> {
         done.most_at_once,
         done.duration.as_millis(),
         done.looks,
+    ));
+    Ok(())
+}
+
+fn race(args: &RacesArgs) -> Result<(), Error> {
+    let binary = chosen(args.binary.as_deref(), false)?;
+    let done = races(&binary, args.races).map_err(|broken| failed(*broken, ""))?;
+    note(format_args!(
+        "{} races, in {} of them one waited for the other, {} ms; each entry was claimed once, announced once, recorded once",
+        done.races,
+        done.met,
+        done.duration.as_millis(),
     ));
     Ok(())
 }

@@ -9,6 +9,7 @@ mod error;
 mod program;
 mod quickstart;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 

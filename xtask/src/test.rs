@@ -6,12 +6,13 @@ use crate::{
     docs,
     error::Error,
     program::{cargo, note, run as run_program},
+    tools,
 };
 
 /// Check formatting, lints, build, tests and documents
 ///
 /// The steps run in this order and the first that fails ends the chore with its
-/// name. Nothing but the Rust toolchain and git is needed.
+/// name. The Rust toolchain and git are needed; OpenSSH is installed if it is missing.
 #[derive(clap::Args, Debug)]
 pub(crate) struct TestArgs {
     /// Leave out the generated pages and the API documents
@@ -27,6 +28,7 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
+    Step { name: "tools", quick: true, work: tools::provide },
     Step { name: "format", quick: true, work: || cargo_run(&["fmt", "--all", "--check"]) },
     Step { name: "lint", quick: true, work: lint },
     Step { name: "build", quick: true, work: || cargo_run(&["build", "--workspace", "--locked"]) },

@@ -8,10 +8,12 @@
 
 pub mod crash;
 pub mod crash_dlq;
+pub mod crash_effects;
 pub mod crash_map;
 pub mod killing;
 mod ledger;
 pub mod queue_conformance;
+pub mod races;
 mod repository;
 
 use std::{

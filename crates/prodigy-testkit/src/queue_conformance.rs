@@ -11,6 +11,7 @@ use std::{
 };
 
 use prodigy_core::{
+    effect::Ledger,
     failure::{Failure, FailureKind},
     ids::AgentId,
 };
@@ -48,7 +49,7 @@ fn agent(number: u32) -> AgentId {
 }
 
 fn attempt(of: u32, item: u32) -> Assignment {
-    Assignment { agent: agent(of), item, attempt: 1 }
+    Assignment { agent: agent(of), item, attempt: 1, ledger: Ledger::default(), may_repeat: false }
 }
 
 fn failure() -> Failure {

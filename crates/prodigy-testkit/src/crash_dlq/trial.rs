@@ -62,6 +62,7 @@ pub fn dlq_trial(
     let world = world.env("LEDGER", &path.to_string_lossy());
     let cases = workflow::cases(items);
     world.write("dlq.yml", workflow::text(&cases));
+    world.write(".prodigy/replay-policy.yml", workflow::POLICY);
     world.commit_all("workflow");
     let base = world.git(&["rev-parse", "HEAD"]);
     let mut trial = Trial::new(world, "dlq.yml", seed)

@@ -6,6 +6,13 @@ use crate::repository::{Piece, item_id};
 
 /// Everything but the items. `LEDGER` is a directory outside of the repository.
 ///
+/// What decides over the dead letters: those that are forced have to be looked at first.
+pub(super) const POLICY: &str = "version: v1
+dlq_rules:
+  - match: { reason_code: schema_invalid }
+    action: manual_review
+";
+
 /// Each step holds a lock for as long as any process of it lives: if the lock is
 /// taken, another attempt at the item is still at work.
 const TEXT: &str = r#"name: crash-dlq

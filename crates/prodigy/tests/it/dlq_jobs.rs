@@ -68,10 +68,10 @@ fn statuses(world: &World) -> Vec<(String, String)> {
 fn what_a_job_gave_up_is_listed_shown_and_grouped() {
     let world = failing();
     assert_snapshot!(steady(&world.prodigy(&["dlq", "list", "job"])), @"
-    ITEM      REASON          REPLAY  TRIES  LAST FAILURE      CAUSE
-    item-003  template_error  fix     2      [time]  <q> has no value: <q> has no field <q>; did you mean <q>?
-    item-002  command_failed  yes     2      [time]  echo work > <path> failed with exit code <n>: <n> of <n> failed
-    item-001  command_failed  yes     2      [time]  echo work > <path> failed with exit code <n>: <n> of <n> failed
+    ITEM      REASON          REPLAY      TRIES  LAST FAILURE      CAUSE
+    item-003  template_error  quarantine  2      [time]  <q> has no value: <q> has no field <q>; did you mean <q>?
+    item-002  command_failed  yes         2      [time]  echo work > <path> failed with exit code <n>: <n> of <n> failed
+    item-001  command_failed  yes         2      [time]  echo work > <path> failed with exit code <n>: <n> of <n> failed
     ----- stderr -----
 
     next:
@@ -86,7 +86,8 @@ fn what_a_job_gave_up_is_listed_shown_and_grouped() {
     cause       CommandFailed::echo work > <path> failed with exit code <n>: <n> of <n> failed [1e27466408ef5c70]
     where       step map.2 shell: echo work > left.txt, attempt 2, agent-1, exit code 3
     failed      2 times, from [time]
-    replay      it can be replayed as it is
+    replay      it can be replayed
+    because     rule `built-in:command_failed` says auto_replay
     to do       read its output; mend the command or what it works on, then replay
 
     last lines of output
@@ -187,7 +188,7 @@ fn dropped_items_are_left_out_and_stay_readable() {
     ----- stderr -----
     error: the reason is empty
 
-    hint: say in a few words why the item is left out
+    hint: say in a few words why; it is recorded
     [exit 2]
     ");
     assert_snapshot!(drop(&["item-001", "item-004", "--reason", "x"]), @"

@@ -25,10 +25,10 @@ fn items(world: &prodigy_testkit::World, more: &[&str]) -> Vec<String> {
 fn open_entries_are_listed_the_newest_first() {
     let world = five();
     assert_snapshot!(world.prodigy(&["dlq", "list", "job"]), @"
-    ITEM      REASON          REPLAY  TRIES  LAST FAILURE      CAUSE
-    item-002  command_failed  yes     2      2026-01-02 03:40  `cargo test` ended with exit code <n>
-    item-003  template_error  fix     2      2026-01-02 03:30  `<s>` has no value
-    item-001  command_failed  yes     2      2026-01-02 03:10  `cargo test` ended with exit code <n>
+    ITEM      REASON          REPLAY      TRIES  LAST FAILURE      CAUSE
+    item-002  command_failed  yes         2      2026-01-02 03:40  `cargo test` ended with exit code <n>
+    item-003  template_error  quarantine  2      2026-01-02 03:30  `<s>` has no value
+    item-001  command_failed  yes         2      2026-01-02 03:10  `cargo test` ended with exit code <n>
     ----- stderr -----
 
     next:
@@ -64,6 +64,7 @@ fn open_entries_are_listed_the_newest_first() {
       "entries": [
         {
           "job_id": "job",
+          "verdict": "replay",
           "item_id": "item-002",
           "status": "open",
           "reason_code": "command_failed",
@@ -74,7 +75,14 @@ fn open_entries_are_listed_the_newest_first() {
           "replays": 0,
           "last_attempt": "2026-01-02T03:40:05Z",
           "reprocess_eligible": true,
-          "manual_review_required": false
+          "manual_review_required": false,
+          "standing": {
+            "topic": "map.2",
+            "step": "shell: cargo test",
+            "commit_state": "local",
+            "ran_with": "09f29a1fdda4de46",
+            "replay_cost_usd": 0.0
+          }
         }
       ],
       "more": true
@@ -165,10 +173,10 @@ fn without_a_job_the_dead_letters_of_all_jobs_are_listed() {
     item-001  command_failed  yes     2      2026-01-02 03:05  `cargo test` ended with exit code <n>
 
     job job: 3 open
-    ITEM      REASON          REPLAY  TRIES  LAST FAILURE      CAUSE
-    item-002  command_failed  yes     2      2026-01-02 03:40  `cargo test` ended with exit code <n>
-    item-003  template_error  fix     2      2026-01-02 03:30  `<s>` has no value
-    item-001  command_failed  yes     2      2026-01-02 03:10  `cargo test` ended with exit code <n>
+    ITEM      REASON          REPLAY      TRIES  LAST FAILURE      CAUSE
+    item-002  command_failed  yes         2      2026-01-02 03:40  `cargo test` ended with exit code <n>
+    item-003  template_error  quarantine  2      2026-01-02 03:30  `<s>` has no value
+    item-001  command_failed  yes         2      2026-01-02 03:10  `cargo test` ended with exit code <n>
     ----- stderr -----
 
     next:
@@ -221,9 +229,9 @@ fn a_file_that_cannot_be_read_is_named_and_does_not_hide_the_others() {
     let text = std::fs::read_to_string(&path).unwrap().replace("exit code 101", "exit code 0");
     std::fs::write(&path, text).unwrap();
     assert_snapshot!(world.prodigy(&["dlq", "list", "job"]), @"
-    ITEM      REASON          REPLAY  TRIES  LAST FAILURE      CAUSE
-    item-002  command_failed  yes     2      2026-01-02 03:40  `cargo test` ended with exit code <n>
-    item-003  template_error  fix     2      2026-01-02 03:30  `<s>` has no value
+    ITEM      REASON          REPLAY      TRIES  LAST FAILURE      CAUSE
+    item-002  command_failed  yes         2      2026-01-02 03:40  `cargo test` ended with exit code <n>
+    item-003  template_error  quarantine  2      2026-01-02 03:30  `<s>` has no value
     ----- stderr -----
     warning: job `job`: `$ROOT/home/dlq/repo/job/mapreduce/dlq/job/items/item-001.json` cannot be used: it was changed since it was written
     warning: job `job`: `$ROOT/home/dlq/repo/job/mapreduce/dlq/job/items/item-009.json` cannot be used: it is not a dead letter: EOF while parsing a value at line 2 column 0
@@ -259,7 +267,8 @@ fn entries_of_older_programs_are_listed_and_shown() {
     cause       Timeout::timed out after <n> seconds [af6bb5a69ec4f6d7]
     where       step claude: /fix, attempt 2, agent-7
     failed      2 times, from 2025-01-02T03:00:00Z to 2025-01-02T03:04:05Z
-    replay      it can be replayed as it is
+    replay      it can be replayed
+    because     rule `built-in:timeout` says auto_replay
     to do       give it more time with `timeout`, or smaller items; then replay
 
     attempts
@@ -297,12 +306,12 @@ fn a_listing_fits_the_terminal() {
         table.split("\n\n").next().unwrap().to_owned()
     };
     assert_snapshot!(shown(120), @"
-    ITEM      STATUS    REASON          REPLAY  TRIES  LAST FAILURE      CAUSE
-    item-005  dropped   command_failed  closed  2      2026-01-02 03:50  `cargo test` ended with exit code <n>
-    item-002  open      command_failed  yes     2      2026-01-02 03:40  `cargo test` ended with exit code <n>
-    item-003  open      template_error  fix     2      2026-01-02 03:30  `<s>` has no value
-    item-004  resolved  command_failed  closed  2      2026-01-02 03:20  `cargo test` ended with exit code <n>
-    item-001  open      command_failed  yes     2      2026-01-02 03:10  `cargo test` ended with exit code <n>
+    ITEM      STATUS    REASON          REPLAY      TRIES  LAST FAILURE      CAUSE
+    item-005  dropped   command_failed  closed      2      2026-01-02 03:50  `cargo test` ended with exit code <n>
+    item-002  open      command_failed  yes         2      2026-01-02 03:40  `cargo test` ended with exit code <n>
+    item-003  open      template_error  quarantine  2      2026-01-02 03:30  `<s>` has no value
+    item-004  resolved  command_failed  closed      2      2026-01-02 03:20  `cargo test` ended with exit code <n>
+    item-001  open      command_failed  yes         2      2026-01-02 03:10  `cargo test` ended with exit code <n>
     ");
     assert_snapshot!(shown(80), @"
     ITEM      STATUS    REASON          CAUSE

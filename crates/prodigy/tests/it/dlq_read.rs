@@ -22,7 +22,8 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
     cause       CommandFailed::`cargo test` ended with exit code <n> [c0ffeec0ffeec0ff]
     where       step map.2 shell: cargo test, attempt 2, agent-2, exit code 101
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:40:05Z
-    replay      it can be replayed as it is
+    replay      it can be replayed
+    because     rule `built-in:command_failed` says auto_replay
     to do       read its output; mend the command or what it works on, then replay
 
     last lines of output
@@ -69,14 +70,15 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
     cause       ValidationFailed::`<s>` has no value [feedfeedfeedfeed]
     where       step map.2 shell: cargo test, attempt 2, agent-2, exit code 101
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:30:05Z
-    replay      not yet: it would fail again until something is changed
+    replay      it is kept back until something is changed
+    because     rule `built-in:template_error` says quarantine; nothing was changed since it failed
     to do       the item lacks what a template uses: correct the items or the workflow
     ");
     assert_snapshot!(without_middle.last().unwrap(), @"
     next:
-      all its output       prodigy logs job item-003
-      try it all the same  prodigy dlq retry job --force item-003 --reason TEXT
-      leave it out         prodigy dlq drop job item-003 --reason TEXT
+      all its output  prodigy logs job item-003
+      get it on       prodigy dlq edit job item-003 --set FIELD=VALUE --reason TEXT
+      leave it out    prodigy dlq drop job item-003 --reason TEXT
     ");
     let seen = world.prodigy(&["dlq", "show", "job", "item-005"]).to_string();
     assert_snapshot!(seen.lines().take(8).collect::<Vec<_>>().join("\n"), @"
@@ -87,7 +89,7 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
     cause       CommandFailed::`cargo test` ended with exit code <n> [c0ffeec0ffeec0ff]
     where       step map.2 shell: cargo test, attempt 2, agent-2, exit code 101
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:50:05Z
-    replay      no: it was dropped
+    replay      it is closed
     ");
     assert_snapshot!(seen.split("\n\n").last().unwrap(), @"
     next:
@@ -111,6 +113,12 @@ fn an_entry_is_shown_as_json_with_what_to_do() {
       "schema_version": 1,
       "file": "…",
       "can_replay": false,
+      "verdict": "quarantine",
+      "rule": "built-in:template_error",
+      "why": [
+        "rule `built-in:template_error` says quarantine",
+        "nothing was changed since it failed"
+      ],
       "suggestion": "the item lacks what a template uses: correct the items or the workflow",
       "entry": "…"
     }
@@ -179,7 +187,8 @@ fn long_items_and_long_output_are_cut() {
     cause       CommandFailed::`cargo test` ended with exit code <n> [c0ffeec0ffeec0ff]
     where       step map.2 shell: cargo test, attempt 2, agent-2, exit code 101
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:50:05Z
-    replay      it can be replayed as it is
+    replay      it can be replayed
+    because     rule `built-in:command_failed` says auto_replay
     to do       read its output; mend the command or what it works on, then replay
 
     last lines of output

@@ -172,7 +172,7 @@ fn a_resume_leaves_dead_letters_alone_if_it_is_told_to() {
 }
 
 #[test]
-fn a_resume_tries_what_took_too_long_again_and_again() {
+fn a_resume_tries_what_took_too_long_again_and_then_waits_a_while() {
     let slow = WORKFLOW.replace(
         "      auto_commit: true\nreduce",
         "      auto_commit: true\n      timeout: 300ms\nreduce",
@@ -184,6 +184,10 @@ fn a_resume_tries_what_took_too_long_again_and_again() {
     assert_code(&go(&world), 1);
     assert_code(&resume(&world), 1);
     assert_code(&resume(&world), 1);
+    assert_eq!(replayed(&world), "item-002");
+    assert!(letter(&world, "item-002")["not_before"].is_string());
+    // Who asks for it does not wait.
+    assert_code(&world.prodigy(&["dlq", "retry", "job"]), 1);
     assert_eq!(replayed(&world), "item-002 item-002");
     let history = letter(&world, "item-002")["failure_history"].clone();
     let reasons: Vec<_> =

@@ -51,7 +51,7 @@ pub(crate) fn mend(world: &World, item: &str) {
 }
 
 /// Has an item fail with a reason code of its own.
-fn fails_with(world: &World, item: &str, code: &str) {
+pub(crate) fn fails_with(world: &World, item: &str, code: &str) {
     let said = format!("echo '{{\"reason_code\": \"{code}\"}}' > \"$PRODIGY_RESULT_FILE\"; exit 1");
     does(world, item, &said);
 }
@@ -271,7 +271,7 @@ fn what_cannot_be_meant_is_a_mistake() {
 fn a_dry_run_says_what_would_happen_and_changes_nothing() {
     let one_by_one = WORKFLOW.replace("max_parallel: 2", "max_parallel: 1");
     let world = failing(&one_by_one, &["a", "b"]);
-    fails_with(&world, "c", "schema_invalid");
+    fails_with(&world, "c", "agent_error");
     assert_code(&go(&world), 0);
     let everything = || {
         let files = ["events", "dlq", "state"].map(|name| world.home().join(name));
@@ -281,47 +281,51 @@ fn a_dry_run_says_what_would_happen_and_changes_nothing() {
     };
     let before = everything();
     assert_snapshot!(retry(&world, &["--dry-run"]), @"
-        replay   item-001
-        replay   item-002
-        refuse   item-003  schema_invalid: it would fail again: change what it failed of first
+        review     item-003  rule `built-in:agent_error` says manual_review
+        replay     item-002  rule `built-in:command_failed` says auto_replay
+        replay     item-001  rule `built-in:command_failed` says auto_replay
         ----- stderr -----
 
-        2 items would be replayed, 1 would not; nothing was changed
+        replay     2 entries by rule `built-in:command_failed`
+        review     1 entry by rule `built-in:agent_error`
+                   then: prodigy dlq retry job --force item-003 --reason TEXT
+        nothing was changed
         ");
-    assert_snapshot!(retry(&world, &["--dry-run", "--json"]), @r#"
+    let document = retry(&world, &["--dry-run", "--json"]).stdout;
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_snapshot!(format!("{:#}", document["entries"][0]), @r#"
         {
-          "schema_version": 1,
-          "job_id": "job",
-          "replay": [
-            "item-001",
-            "item-002"
+          "item_id": "item-003",
+          "reason_code": "agent_error",
+          "error_signature": "e4786c71af5ec449",
+          "verdict": "review",
+          "rule": "built-in:agent_error",
+          "why": [
+            "rule `built-in:agent_error` says manual_review"
           ],
-          "forced": [],
-          "interrupted": 0,
-          "refused": [
-            {
-              "item_id": "item-003",
-              "reason_code": "schema_invalid",
-              "action": "quarantine",
-              "advice": "it would fail again: change what it failed of first"
-            }
-          ]
+          "forced": false,
+          "not_before": null,
+          "next": "prodigy dlq retry job --force item-003 --reason TEXT"
         }
         "#);
+    assert_eq!(document["summary"].as_array().unwrap().len(), 2);
     assert_snapshot!(retry(&world, &["--dry-run", "item-003", "item-003"]), @"
-        refuse   item-003  schema_invalid: it would fail again: change what it failed of first
+        review     item-003  rule `built-in:agent_error` says manual_review
         ----- stderr -----
 
-        0 items would be replayed, 1 would not; nothing was changed
+        review     1 entry by rule `built-in:agent_error`
+                   then: prodigy dlq retry job --force item-003 --reason TEXT
+        nothing was changed
         [exit 10]
         ");
     assert_snapshot!(
-        retry(&world, &["--dry-run", "--force", "item-003", "--reason", "the schema is fixed"]), @"
-        replay   item-003  forced
-        ----- stderr -----
+        retry(&world, &["--dry-run", "--force", "item-003", "--reason", "looked at it"]), @"
+    replay     item-003  forced  rule `built-in:agent_error` says manual_review; somebody takes the decision on themselves
+    ----- stderr -----
 
-        1 item would be replayed, 0 would not; nothing was changed
-        ");
+    replay     1 entry by rule `built-in:agent_error`
+    nothing was changed
+    ");
     assert_eq!(everything(), before);
     assert_eq!(replayed(&world), "");
 }
@@ -329,36 +333,46 @@ fn a_dry_run_says_what_would_happen_and_changes_nothing() {
 #[test]
 fn what_a_reason_speaks_against_is_listed_with_what_would_help() {
     let world = failing(WORKFLOW, &[]);
-    for (item, code) in [("a", "schema_invalid"), ("b", "auth_failed"), ("c", "cancelled")] {
+    for (item, code) in [("a", "agent_error"), ("b", "auth_failed"), ("c", "cancelled")] {
         fails_with(&world, item, code);
     }
     assert_code(&go(&world), 0);
     let before = records(&world).len();
     assert_snapshot!(retry(&world, &[]), @"
-        ----- stderr -----
-        not replayed: 1 entry with `schema_invalid`: item-001
-          it would fail again: change what it failed of first
-          then: prodigy dlq retry job --force item-001 --reason TEXT
-        not replayed: 1 entry with `auth_failed`: item-002
-          it would fail again: change what it failed of first
-          then: prodigy dlq retry job --force item-002 --reason TEXT
-        not replayed: 1 entry with `cancelled`: item-003
-          somebody decided against it: `prodigy dlq drop` closes it
-        nothing was replayed
-        [exit 10]
-        ");
-    // What somebody decided against cannot be forced.
+    ----- stderr -----
+    not replayed: 1 entry: item-001: a person has to look at it first
+      rule `built-in:agent_error` says manual_review
+      then: prodigy dlq retry job --force item-001 --reason TEXT
+    not replayed: 1 entry: item-002: it is kept back until something is changed
+      rule `built-in:auth_failed` says quarantine; nothing was changed since it failed
+      then: prodigy dlq release job item-002 --reason TEXT
+    not replayed: 1 entry: item-003: it is not replayed
+      rule `built-in:cancelled` says never
+      then: prodigy dlq drop job item-003 --reason TEXT
+    nothing was replayed
+    [exit 10]
+    ");
+    // What somebody decided against cannot be forced, and what would fail again neither.
     assert_snapshot!(retry(&world, &["--force", "item-003", "--reason", "please"]), @"
         ----- stderr -----
-        not replayed: 1 entry with `cancelled`: item-003
-          somebody decided against it: `prodigy dlq drop` closes it
+        not replayed: 1 entry: item-003: it is not replayed
+          rule `built-in:cancelled` says never
+          then: prodigy dlq drop job item-003 --reason TEXT
         nothing was replayed
         [exit 10]
         ");
+    assert_snapshot!(retry(&world, &["--force", "item-002", "--reason", "please"]), @"
+    ----- stderr -----
+    not replayed: 1 entry: item-002: it is kept back until something is changed
+      rule `built-in:auth_failed` says quarantine; nothing was changed since it failed
+      then: prodigy dlq release job item-002 --reason TEXT
+    nothing was replayed
+    [exit 10]
+    ");
     assert_eq!(records(&world).len(), before);
     mend(&world, "a");
     assert_snapshot!(
-        stable(&retry(&world, &["--force", "item-001", "--reason", "the schema is fixed"])), @"
+        stable(&retry(&world, &["--force", "item-001", "--reason", "looked at it"])), @"
         ----- stderr -----
         · job job resumed · 0 of 3 items done
         ✓ item-001  [time] · 1 commit
@@ -376,7 +390,7 @@ fn what_a_reason_speaks_against_is_listed_with_what_would_help() {
         ");
     assert_eq!(statuses(&world), "item-001 resolved, item-002 open, item-003 open");
     let claim = &of_type(&world, "replay_started")[0];
-    assert_eq!((&claim["forced"], &claim["reason"]), (&true.into(), &"the schema is fixed".into()));
+    assert_eq!((&claim["forced"], &claim["reason"]), (&true.into(), &"looked at it".into()));
     assert_whole(&world);
 }
 
@@ -387,24 +401,24 @@ fn what_may_be_replayed_is_although_something_else_may_not() {
     assert_code(&go(&world), 0);
     mend(&world, "a");
     assert_snapshot!(stable(&retry(&world, &["--verbose"])), @"
-        ----- stderr -----
-        · item-001  command_failed after 1 attempt: CommandFailed::sh <path> ${item} failed with exit code <n>
-        not replayed: 1 entry with `schema_invalid`: item-002
-          it would fail again: change what it failed of first
-          then: prodigy dlq retry job --force item-002 --reason TEXT
-        · job job resumed · 1 of 3 items done
-        ✓ item-001  [time] · 1 commit
-        ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
+    ----- stderr -----
+    · item-001  command_failed after 1 attempt: CommandFailed::sh <path> ${item} failed with exit code <n>
+    not replayed: 1 entry: item-002: it is kept back until something is changed
+      rule `built-in:schema_invalid` says quarantine; nothing was changed since it failed
+      then: prodigy dlq edit job item-002 --set FIELD=VALUE --reason TEXT
+    · job job resumed · 1 of 3 items done
+    ✓ item-001  [time] · 1 commit
+    ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
 
-        completed with failures · 2 of 3 items done · [time]
-        items: 2 successful, 1 in the DLQ, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        failures:
-          schema_invalid: `sh $ROOT/work ${item}` failed with exit code 1  item-002
-        merged into main at [commit]
-        dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        next: prodigy dlq show job
-        ");
+    completed with failures · 2 of 3 items done · [time]
+    items: 2 successful, 1 in the DLQ, 1 tried more than once
+    replayed: 1 resolved, 0 back in the DLQ
+    failures:
+      schema_invalid: `sh $ROOT/work ${item}` failed with exit code 1  item-002
+    merged into main at [commit]
+    dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
+    next: prodigy dlq show job
+    ");
     assert_eq!(statuses(&world), "item-001 resolved, item-002 open");
     assert_whole(&world);
 }

@@ -8,6 +8,7 @@
 //!   that has a line `^C`, Ctrl-C is pressed once everything before it was printed.
 //! - `<!-- refused: NAME -->`: the block must be refused, and the next block says how.
 //! - `<!-- config -->`: the block is a configuration file.
+//! - `<!-- policy -->`: the block is a replay policy.
 
 use std::{
     fs,
@@ -33,6 +34,7 @@ const PAGES: &[&str] = &[
     "docs/guide/workflows.md",
     "docs/guide/mapreduce.md",
     "docs/guide/dead-letters.md",
+    "docs/guide/replaying-safely.md",
     "docs/guide/agents.md",
     "docs/guide/when-things-stop.md",
 ];
@@ -136,7 +138,8 @@ fn every_workflow_of_the_documents_can_be_run() {
         let blocks = blocks(page);
         let named = |name: &str| blocks.iter().find(|block| block.marked("file") == Some(name));
         for block in blocks.iter().filter(|block| block.language == "yaml") {
-            if block.is_marked("config") || block.marked("refused").is_some() {
+            let is_workflow = !block.is_marked("config") && !block.is_marked("policy");
+            if !is_workflow || block.marked("refused").is_some() {
                 continue;
             }
             let mut read = |name: &str| match name {
@@ -178,6 +181,18 @@ fn the_configuration_of_the_documents_is_accepted() {
             let world = world();
             world.write(".prodigy/config.yml", &block.text);
             let seen = world.prodigy(&["config", "show"]);
+            assert_eq!(seen.code, Some(0), "{}: {seen}", block.place);
+        }
+    }
+}
+
+#[test]
+fn the_policies_of_the_documents_are_accepted() {
+    for page in PAGES {
+        for block in blocks(page).iter().filter(|block| block.is_marked("policy")) {
+            let world = world();
+            world.write(".prodigy/replay-policy.yml", &block.text);
+            let seen = world.prodigy(&["policy", "lint"]);
             assert_eq!(seen.code, Some(0), "{}: {seen}", block.place);
         }
     }
@@ -305,6 +320,11 @@ fn the_guide_to_items_that_fail_runs_as_it_says() {
 }
 
 #[test]
+fn the_guide_to_safe_replays_runs_as_it_says() {
+    runs_as_it_says("docs/guide/replaying-safely.md");
+}
+
+#[test]
 fn the_guide_to_agents_runs_as_it_says() {
     runs_as_it_says("docs/guide/agents.md");
 }
@@ -354,7 +374,7 @@ fn the_guide_to_many_items_names_every_key_that_only_such_workflows_have() {
 
 #[test]
 fn the_reference_is_what_the_binary_says() {
-    let pages: [(&str, &[&str]); 9] = [
+    let pages: [(&str, &[&str]); 11] = [
         ("cli.md", &["__reference", "cli"]),
         ("dead-letters.md", &["__reference", "dead-letters"]),
         ("dlq-item.schema.json", &["schema", "dlq-item"]),
@@ -362,6 +382,8 @@ fn the_reference_is_what_the_binary_says() {
         ("events.md", &["__reference", "events"]),
         ("exit-codes.md", &["__reference", "exit-codes"]),
         ("failure-codes.md", &["__reference", "failure-codes"]),
+        ("policy.md", &["__reference", "policy"]),
+        ("policy.schema.json", &["schema", "policy"]),
         ("workflow.md", &["__reference", "workflow"]),
         ("workflow.schema.json", &["schema", "workflow"]),
     ];

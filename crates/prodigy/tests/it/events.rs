@@ -121,7 +121,7 @@ fn a_filter_that_makes_no_sense_is_refused() {
         ----- stderr -----
         error: there is no event type `step_startet`
 
-        hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, replay_started, dlq_item_removed, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
+        hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, replay_started, dlq_item_removed, dlq_item_updated, approval_requested, approval_granted, approval_denied, effect_prepared, effect_committed, effect_reconciled, effect_compensated, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
         [exit 2]
         ");
     assert_snapshot!(events(&["--since", "yesterday"]), @"

@@ -668,12 +668,12 @@ fn a_missing_agent_is_named_before_anything_starts() {
 
 #[test]
 fn what_cannot_be_honoured_is_refused() {
-    let world = world("- shell: ls\n  effects: external\n  check: 'true'\n");
+    let world = world("- claude: hi\n  model: opus\n  max_turns: 3\n");
     assert_snapshot!(run(&world), @"
     ----- stderr -----
-    error: this version cannot honour `effects` (workflow.yml:2:3), `check` (workflow.yml:3:3)
+    error: this version cannot honour `model` (workflow.yml:2:3), `max_turns` (workflow.yml:3:3)
 
-    hint: take `effects` out to run the workflow without it
+    hint: take `model` out to run the workflow without it
     [exit 9]
     ");
 }

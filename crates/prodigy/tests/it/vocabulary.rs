@@ -75,6 +75,54 @@ fn with_items(policy: &str) -> BTreeSet<String> {
     types(&world, "job")
 }
 
+/// A job of items that change something outside, which is looked for and undone.
+fn with_effects() -> BTreeSet<String> {
+    let world = world(
+        r"
+mode: mapreduce
+map:
+  input: { items: [1] }
+  agent_template:
+    - shell: echo made >> ../outside
+      effects: external
+      check: test -s ../outside
+      compensate: rm ../outside && touch ../outside
+    - { shell: 'true', effects: external, idempotent: true }
+    - shell: 'false'
+",
+    );
+    run_with(&world, &[]);
+    let undone = world.prodigy(&["dlq", "check", "job", "--compensate"]);
+    assert_eq!(undone.code, Some(1), "one of them cannot be undone: {undone}");
+    types(&world, "job")
+}
+
+/// A job of items that somebody has to agree to, refuses, and puts away.
+fn with_agreements() -> BTreeSet<String> {
+    let world = world(
+        r#"
+mode: mapreduce
+map:
+  input: { items: [1, 2] }
+  agent_template:
+    - shell: |
+        echo '{"reason_code": "denied"}' > "$PRODIGY_RESULT_FILE"
+        exit 1
+"#,
+    );
+    run_with(&world, &[]);
+    assert_eq!(world.prodigy(&["dlq", "retry", "job"]).code, Some(8));
+    for (item, word) in [("item-001", "approve"), ("item-002", "reject")] {
+        let asked = world.prodigy(&["dlq", "show", "job", item, "--json"]).stdout;
+        let digest = asked.split("\"digest\":").nth(1).and_then(|rest| rest.split('"').nth(1));
+        let args = ["dlq", word, "job", item, "--expect", digest.unwrap(), "--reason", "so it is"];
+        assert_eq!(world.prodigy(&args).code, Some(0));
+    }
+    let away = world.prodigy(&["dlq", "quarantine", "job", "item-001", "--reason", "later"]);
+    assert_eq!(away.code, Some(0), "{away}");
+    types(&world, "job")
+}
+
 #[test]
 fn every_documented_event_is_emitted() {
     let mut emitted = troubled();
@@ -84,6 +132,8 @@ fn every_documented_event_is_emitted() {
          circuit_breaker: { failure_threshold: 2, success_threshold: 1, timeout: 10ms } }",
     ));
     emitted.extend(with_items("{ on_item_failure: skip }"));
+    emitted.extend(with_effects());
+    emitted.extend(with_agreements());
     let documented: BTreeSet<String> = Event::TYPES.iter().map(|&name| name.to_owned()).collect();
     assert_eq!(emitted, documented);
 }
@@ -251,10 +301,6 @@ fn every_key_of_a_later_version_is_refused() {
     let values = BTreeMap::from([
         ("allowed_tools", "[Bash]"),
         ("budget", "{ job_usd: 1 }"),
-        ("check", "'true'"),
-        ("compensate", "'true'"),
-        ("effects", "external"),
-        ("idempotent", "true"),
         ("max_budget_usd", "1"),
         ("max_turns", "1"),
         ("model", "opus"),

@@ -19,6 +19,8 @@ use crate::{
 
 const ROUNDS: usize = 10;
 const MOST_LISTING: f64 = 0.1;
+/// The longest that deciding over one entry may take: 100,000 of them in three seconds.
+const MOST_DECIDING: f64 = 3.0 / 100_000.0;
 /// The most memory that one more dead letter may need, in bytes.
 const MOST_BYTES: f64 = 2048.0;
 /// How many dead letters are really replayed, out of however many.
@@ -28,15 +30,15 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Measures the commands on a job with some dead letters and on one with many.
 pub(super) fn measure(some: &Dead, many: &Dead) -> Result<Vec<Row>, Error> {
-    let mut rows = vec![list(many)?];
-    let dry = |dead: &Dead| {
-        let peaks = (0..ROUNDS).map(|_| peak_of(dead, &["--dry-run", "--json"]));
+    let mut rows = vec![list(many)?, plan(many)?];
+    let planned = |dead: &Dead| {
+        let peaks = (0..ROUNDS).map(|_| peak_of(dead, "plan", &["--json"]));
         peaks.collect::<Result<Vec<_>, _>>().map(|peaks| peaks.into_iter().max().unwrap_or(0))
     };
-    rows.push(memory("`dlq retry --dry-run`", [(some, dry(some)?), (many, dry(many)?)]));
+    rows.push(memory("`dlq plan`", [(some, planned(some)?), (many, planned(many)?)]));
     let limit = REPLAYED.to_string();
     let real = |dead: &Dead| {
-        let peak = peak_of(dead, &["-y", "--limit", &limit])?;
+        let peak = peak_of(dead, "retry", &["-y", "--limit", &limit])?;
         check(dead)?;
         Ok::<_, Error>(peak)
     };
@@ -66,9 +68,34 @@ fn list(dead: &Dead) -> Result<Row, Error> {
     })
 }
 
-/// Returns the most memory that a replay needed, in kibibytes.
-fn peak_of(dead: &Dead, more: &[&str]) -> Result<u32, Error> {
-    let args = [&["dlq", "retry", &dead.job], more].concat();
+/// Measures deciding over every entry, the start of the program and its output included.
+fn plan(dead: &Dead) -> Result<Row, Error> {
+    let (mut ours, mut floor) = (Samples::default(), Samples::default());
+    let args = ["dlq", "plan", &dead.job];
+    let planned = read(&mut dead.world.prodigy_command(&args))?;
+    let decided = planned.lines().filter(|line| line.contains(" item-")).count();
+    if u32::try_from(decided) != Ok(dead.entries) {
+        let message = format!("`dlq plan` decided over {decided} of {} entries", dead.entries);
+        return Err(Error::Incomplete(message));
+    }
+    for _ in 0..ROUNDS {
+        floor.add(time(&mut Command::new("true"))?.as_secs_f64());
+        ours.add(time(&mut dead.world.prodigy_command(&args))?.as_secs_f64());
+    }
+    let most = f64::from(dead.entries) * MOST_DECIDING;
+    Ok(Row {
+        what: format!("`dlq plan` of {} dead letters", dead.entries),
+        measured: ours.shown(),
+        floor: format!("`true`: {}", floor.shown()),
+        ratio: ours.best() / most,
+        budget: milliseconds(most),
+        limit: Some(1.0),
+    })
+}
+
+/// Returns the most memory that a command needed, in kibibytes.
+fn peak_of(dead: &Dead, command: &str, more: &[&str]) -> Result<u32, Error> {
+    let args = [&["dlq", command, &dead.job], more].concat();
     let mut most = 0;
     let mut child = start(&mut dead.world.prodigy_command(&args))?;
     let status = wait(&mut child, PAUSE, |pid| most = most.max(peak(pid).unwrap_or(0)))?;

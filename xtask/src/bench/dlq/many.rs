@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use prodigy_core::{
     Timestamp,
+    dlq::RunFacts,
     event::{Event, Fact, Record},
     ids::{ItemId, JobId},
     items::Item,
@@ -82,7 +83,7 @@ impl Many {
         let letters = DeadLetters::start(
             layout.clone(),
             job.clone(),
-            hash(&records),
+            run_facts(&records),
             0,
             Mask::default(),
             spool.clone(),
@@ -186,12 +187,12 @@ impl Many {
     }
 }
 
-fn hash(records: &[Record]) -> String {
-    let found = records.iter().find_map(|record| {
-        let Event::JobStarted(started) = &record.event else { return None };
-        Some(started.workflow_hash.clone())
-    });
-    found.unwrap_or_default()
+fn run_facts(records: &[Record]) -> RunFacts {
+    let mut facts = RunFacts::default();
+    for record in records {
+        facts.apply(&record.event);
+    }
+    facts
 }
 
 fn items(number: u32) -> Result<Vec<Item>, Error> {

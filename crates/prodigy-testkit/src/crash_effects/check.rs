@@ -1,0 +1,184 @@
+//! What must hold after each kill, and in the end.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use serde_json::Value;
+
+use super::{
+    trial::outside,
+    workflow::{Case, own_keys},
+};
+use crate::{
+    World,
+    crash::parsed,
+    killing::{Trial, check_processes},
+    repository::check_agrees,
+};
+
+/// What the journal says about a job.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Whether nothing is left to do.
+    pub(super) is_over: bool,
+    /// The items that are in the dead letter queue.
+    pub(super) dead: BTreeSet<String>,
+    /// Those of them that were under way in three crashes: somebody has to release them.
+    pub(super) quarantined: BTreeSet<String>,
+    /// The changes that were about to be made at some time.
+    prepared: BTreeSet<String>,
+    /// Those of which the end is known: made, or not made.
+    known: BTreeSet<String>,
+}
+
+impl Told {
+    /// Returns whether nobody knows if a change was made.
+    pub(super) fn is_open(&self, key: &str) -> bool {
+        self.prepared.contains(key) && !self.known.contains(key)
+    }
+
+    /// Reads a journal.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let mut told = Self::default();
+        for record in parsed(text)? {
+            let text =
+                |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let (item, key) = (text("item_id"), text("key"));
+            match text("event_type").as_str() {
+                "job_completed" => told.is_over = true,
+                "job_resumed" => told.is_over = false,
+                "item_dead_lettered" => {
+                    let reason = record.pointer("/failure/kind").and_then(Value::as_str);
+                    if reason == Some("poison_repeat") {
+                        told.quarantined.insert(item.clone());
+                    }
+                    told.dead.insert(item);
+                }
+                "dlq_item_updated" => drop(told.quarantined.remove(&item)),
+                "replay_started" => drop(told.dead.remove(&item)),
+                "effect_prepared" => {
+                    told.known.remove(&key);
+                    told.prepared.insert(key);
+                }
+                "effect_committed" => drop(told.known.insert(key)),
+                "effect_reconciled" => {
+                    if matches!(text("finding").as_str(), "committed" | "absent") {
+                        told.known.insert(key);
+                    } else {
+                        told.known.remove(&key);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// Checks what must hold at any moment, and returns what the journal says.
+pub(super) fn check_now(trial: &Trial, job: &str) -> Result<Told, String> {
+    let told = Told::read(&trial.records(job))?;
+    let text = fs::read_to_string(outside(&trial.world)).unwrap();
+    check_made(&text, job, &told)?;
+    Ok(told)
+}
+
+/// Checks that nothing was changed twice, and nothing before there was a record of it.
+fn check_made(text: &str, job: &str, told: &Told) -> Result<(), String> {
+    let own = format!("{job}:");
+    for (key, times) in counted(text).into_iter().filter(|(key, _)| key.starts_with(&own)) {
+        if times > 1 {
+            return Err(format!("{key} was made {times} times"));
+        }
+        if !told.prepared.contains(key) {
+            return Err(format!("{key} was made before it was recorded"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the changes that were made, and how often.
+fn counted(text: &str) -> BTreeMap<&str, u32> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        *counts.entry(line).or_default() += 1;
+    }
+    counts
+}
+
+/// Checks everything that must hold once nothing more can be done without a person.
+pub(super) fn check_end(trial: &Trial, job: &str, cases: &[Case]) -> Result<Told, String> {
+    let world = &trial.world;
+    let told = check_now(trial, job)?;
+    let text = fs::read_to_string(outside(world)).unwrap();
+    let made = counted(&text);
+    let is_made = |key: &str| made.contains_key(key);
+    for key in own_keys(job) {
+        if !is_made(&key) {
+            return Err(format!("{key} was never made"));
+        }
+    }
+    for case in cases {
+        let (id, key) = (case.id(), case.key(job));
+        if told.dead.contains(&id) {
+            check_unknown(world, job, *case)?;
+        } else if !is_made(&key) {
+            return Err(format!("{id} is done, and {key} was never made"));
+        }
+    }
+    check_processes(world)?;
+    check_agrees(world, &["verify", job])?;
+    // What a run that was killed did not get to list is listed by whoever looks.
+    check_agrees(world, &["dlq", "list", job, "--all"])?;
+    check_agrees(world, &["dlq", "fsck", job, "--dry-run"])?;
+    Ok(told)
+}
+
+/// Checks that a dead letter is one of which nobody can know more, and says so.
+fn check_unknown(world: &World, job: &str, case: Case) -> Result<(), String> {
+    let id = case.id();
+    let seen = world.prodigy(&["dlq", "inspect", job, &id]);
+    let entry: Value = serde_json::from_str(&seen.stdout)
+        .map_err(|error| format!("the entry of {id} cannot be read: {error}\n{seen}"))?;
+    let state = entry.get("commit_state").and_then(Value::as_str);
+    if !case.can_check && state == Some("unknown") {
+        return Ok(());
+    }
+    Err(format!("{id} is a dead letter in the end, with {state:?}:\n{}", seen.stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(records: &[&str]) -> Told {
+        let lines = records.iter().enumerate();
+        let lines = lines.map(|(at, rest)| format!("{{\"seq\":{},{rest}}}", at + 1));
+        Told::read(&lines.collect::<Vec<_>>().join("\n")).unwrap()
+    }
+
+    #[test]
+    fn what_was_made_twice_or_without_a_record_is_noticed() {
+        let told = told(&[r#""event_type":"effect_prepared","key":"j:a:2""#]);
+        assert_eq!(check_made("j:a:2\n", "j", &told), Ok(()));
+        let twice = check_made("j:a:2\nj:a:2\n", "j", &told);
+        assert_eq!(twice, Err("j:a:2 was made 2 times".to_owned()));
+        let early = check_made("j:b:2\n", "j", &told);
+        assert_eq!(early, Err("j:b:2 was made before it was recorded".to_owned()));
+        assert_eq!(check_made("other:b:2\n", "j", &told), Ok(()), "another job");
+    }
+
+    #[test]
+    fn what_was_begun_again_is_not_known() {
+        let known = |records: &[&str]| told(records).known.len();
+        let prepared = r#""event_type":"effect_prepared","key":"k""#;
+        let committed = r#""event_type":"effect_committed","key":"k""#;
+        let partial = r#""event_type":"effect_reconciled","key":"k","finding":"partial""#;
+        assert_eq!(known(&[prepared]), 0);
+        assert_eq!(known(&[prepared, committed]), 1);
+        assert_eq!(known(&[prepared, committed, prepared]), 0);
+        assert_eq!(known(&[prepared, committed, partial]), 0);
+    }
+}

@@ -1,0 +1,368 @@
+//! `prodigy audit`.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use prodigy_core::{
+    Timestamp,
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+};
+use prodigy_engine::{
+    audit::{Audit, reference},
+    git::{Git, Repo},
+};
+use prodigy_testkit::World;
+
+use crate::fixture::{at, layout, record, started, world};
+
+/// Returns what a record says about an item.
+fn said(entry: &str, action: AuditAction, outcome: AuditOutcome) -> NewRecord {
+    let job = "job".parse().unwrap();
+    NewRecord {
+        entry: entry.to_owned(),
+        revision: 1,
+        outcome,
+        ..NewRecord::new("ada@example.com", IdentityKind::Asserted, action, job)
+    }
+}
+
+/// Appends records, so many milliseconds after the first moment.
+fn append(world: &World, milliseconds: i64, records: Vec<NewRecord>) {
+    append_at(world, at(milliseconds), records);
+}
+
+/// Appends records.
+pub(crate) fn append_at(world: &World, now: Timestamp, records: Vec<NewRecord>) {
+    let command = world.command("git");
+    let env = command.get_envs().filter(|(name, _)| *name != "PATH");
+    let env = env.map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    let repo = Repo::discover_with(Git::with_env(env), &world.repo()).unwrap();
+    let audit = Audit::open(&layout(world), &repo).unwrap();
+    audit.append(records, now).unwrap();
+}
+
+/// Returns a world whose audit trail has five records.
+fn five() -> World {
+    let world = world();
+    let mut replay = said("item-001", AuditAction::Replay, AuditOutcome::Intended);
+    replay.decision = Some("auto_replay".to_owned());
+    replay.rule = Some("defaults".to_owned());
+    append(&world, 0, vec![replay.clone()]);
+    append(&world, 90_000, vec![replay.with_outcome(AuditOutcome::Done)]);
+    let mut drop = said("item-002", AuditAction::Drop, AuditOutcome::Done);
+    drop.reason = Some("nobody \u{1b}[31mneeds\nit".to_owned());
+    let mut approve = said("item-003", AuditAction::Approve, AuditOutcome::Done);
+    approve.identity = IdentityKind::Signed;
+    approve.actor = "grace@example.com".into();
+    approve.job = "other".parse().unwrap();
+    append(&world, 3_600_000, vec![drop, approve]);
+    let mut clear = said("", AuditAction::Clear, AuditOutcome::Done);
+    clear.entries = Some(12);
+    append(&world, 7_200_000, vec![clear]);
+    world
+}
+
+fn text(world: &World) -> String {
+    fs::read_to_string(layout(world).audit_file()).unwrap()
+}
+
+fn put(world: &World, text: &str) {
+    fs::write(layout(world).audit_file(), text).unwrap();
+}
+
+/// Returns what a person sees, without the reference, which is different every time.
+fn seen(world: &World, args: &[&str]) -> String {
+    world.prodigy(args).to_string().replace(&reference(&layout(world)), "$REFERENCE")
+}
+
+fn verify(world: &World) -> String {
+    seen(world, &["audit", "verify"])
+}
+
+#[test]
+fn what_was_done_is_shown_with_the_newest_last() {
+    let world = five();
+    assert_snapshot!(seen(&world, &["audit", "show"]), @r#"
+    NO  TIME                 ACTOR              IDENTITY  ACTION   OUTCOME   JOB    ITEM      WHY
+    1   2026-01-02 03:04:05  ada@example.com    asserted  replay   intended  job    item-001  auto_replay by defaults
+    2   2026-01-02 03:05:35  ada@example.com    asserted  replay   done      job    item-001  auto_replay by defaults
+    3   2026-01-02 04:04:05  ada@example.com    asserted  drop     done      job    item-002  nobody \u{1b}[31mneeds\nit
+    4   2026-01-02 04:04:05  grace@example.com  signed    approve  done      other  item-003
+    5   2026-01-02 05:04:05  ada@example.com    asserted  clear    done      job    12 items
+    "#);
+    assert_snapshot!(seen(&world, &["audit", "show", "--limit", "1"]), @"
+    NO  TIME                 ACTOR            IDENTITY  ACTION  OUTCOME  JOB  ITEM      WHY
+    5   2026-01-02 05:04:05  ada@example.com  asserted  clear   done     job  12 items
+    ");
+    assert_snapshot!(seen(&world, &["audit", "show", "--job", "other"]), @"
+    NO  TIME                 ACTOR              IDENTITY  ACTION   OUTCOME  JOB    ITEM      WHY
+    4   2026-01-02 04:04:05  grace@example.com  signed    approve  done     other  item-003
+    ");
+    assert_snapshot!(seen(&world, &["audit", "show", "--item", "item-001", "--json"]), @r#"
+    {
+      "schema_version": 1,
+      "records": [
+        {
+          "seq": 1,
+          "ts": "2026-01-02T03:04:05Z",
+          "actor": "ada@example.com",
+          "identity": "asserted",
+          "action": "replay",
+          "job": "job",
+          "entry": "item-001",
+          "entries": null,
+          "revision": 1,
+          "decision": "auto_replay",
+          "rule": "defaults",
+          "policy_snapshot": null,
+          "digest": null,
+          "reason": null,
+          "outcome": "intended",
+          "prev_hash": "0000000000000000000000000000000000000000000000000000000000000000",
+          "hash": "df3389f52b495484e8d77ac408a45ce2f8d9569b10bd96c3f6e09d87fbb32337"
+        },
+        {
+          "seq": 2,
+          "ts": "2026-01-02T03:05:35Z",
+          "actor": "ada@example.com",
+          "identity": "asserted",
+          "action": "replay",
+          "job": "job",
+          "entry": "item-001",
+          "entries": null,
+          "revision": 1,
+          "decision": "auto_replay",
+          "rule": "defaults",
+          "policy_snapshot": null,
+          "digest": null,
+          "reason": null,
+          "outcome": "done",
+          "prev_hash": "df3389f52b495484e8d77ac408a45ce2f8d9569b10bd96c3f6e09d87fbb32337",
+          "hash": "33c0823e2fcebcb9c975a447d8bef697b9d6ffa0d664aff785e7cffc416282ee"
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn records_are_chosen_by_action_and_time() {
+    let world = five();
+    let show = |more: &[&str]| {
+        let args: Vec<_> = ["audit", "show"].iter().chain(more).copied().collect();
+        let seen = world.prodigy(&args);
+        assert_eq!(seen.code, Some(0), "{seen}");
+        let numbers = seen.stdout.lines().skip(1).map(|line| line.split(' ').next().unwrap());
+        numbers.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(show(&["--action", "replay"]), "1 2");
+    assert_eq!(show(&["--action", "clear,drop"]), "3 5");
+    assert_eq!(show(&["--since", "2026-01-02T04:04:05Z"]), "3 4 5");
+    assert_eq!(show(&["--since", "1h"]), "");
+    assert_eq!(show(&["--item", "item-001", "--limit", "1"]), "2");
+    assert_snapshot!(seen(&world, &["audit", "show", "--since", "1h"]), @"
+    ----- stderr -----
+    no record matches
+    ");
+    assert_snapshot!(seen(&world, &["audit", "show", "--action", "burn"]), @"
+    ----- stderr -----
+    error: there is no action `burn`
+
+    hint: the actions are replay, adopt, drop, clear, quarantine, release, edit, check, compensate, request_approval, approve, reject
+    [exit 2]
+    ");
+}
+
+#[test]
+fn a_repository_where_nothing_was_done_has_an_empty_trail() {
+    let world = world();
+    assert_snapshot!(seen(&world, &["audit", "show"]), @"
+    ----- stderr -----
+    nothing is recorded yet
+    ");
+    assert_snapshot!(verify(&world), @"ok: nothing is recorded yet");
+    assert!(!layout(&world).audit_file().exists());
+}
+
+#[test]
+fn a_whole_trail_is_said_to_be_whole() {
+    let world = five();
+    let head = text(&world).lines().last().unwrap().rsplit('"').nth(1).unwrap().to_owned();
+    assert_eq!(verify(&world), format!("ok: 5 records, the last one is {head}\n"));
+    let json = seen(&world, &["audit", "verify", "--json"]).replace(&head, "$HEAD");
+    assert_snapshot!(json, @r#"
+    {
+      "schema_version": 1,
+      "status": "ok",
+      "records": 5,
+      "head": "$HEAD",
+      "unanchored_records": 0,
+      "torn_bytes": 0,
+      "file": "$ROOT/home/audit/repo/audit.jsonl",
+      "anchor": "$REFERENCE"
+    }
+    "#);
+    // Other commands that look at the repository's references leave the anchor alone.
+    record(&layout(&world), "job", &[(0, started())]);
+    assert_snapshot!(seen(&world, &["worktree", "ls"]), @"");
+    world.git(&["fsck", "--no-dangling"]);
+    world.git(&["gc", "--quiet", "--prune=now"]);
+    assert_eq!(verify(&world), format!("ok: 5 records, the last one is {head}\n"));
+}
+
+#[test]
+fn a_changed_record_is_named() {
+    let world = five();
+    put(&world, &text(&world).replace("item-002", "item-020"));
+    assert_snapshot!(verify(&world), @"
+    broken at line 3: it was changed: its content does not have the hash that stands in it
+    ----- stderr -----
+
+    What the records say cannot be relied on. Put the file back from a backup; if there
+    is none, keep what is left and begin a new trail:
+      mv $ROOT/home/audit/repo/audit.jsonl $ROOT/home/audit/repo/audit.jsonl.kept
+      git update-ref -d $REFERENCE
+    [exit 1]
+    ");
+    assert_snapshot!(seen(&world, &["audit", "verify", "--json"]), @r#"
+    {
+      "schema_version": 1,
+      "status": "broken",
+      "line": 3,
+      "reason": "it was changed: its content does not have the hash that stands in it",
+      "file": "$ROOT/home/audit/repo/audit.jsonl",
+      "anchor": "$REFERENCE"
+    }
+    [exit 1]
+    "#);
+}
+
+#[test]
+fn records_that_were_cut_off_are_counted() {
+    let world = five();
+    let lines: Vec<_> = text(&world).lines().map(|line| format!("{line}\n")).collect();
+    put(&world, &lines[..3].concat());
+    assert_snapshot!(verify(&world), @"
+    truncated: 2 records missing at the end, 3 of 5 left
+    ----- stderr -----
+
+    What the records say cannot be relied on. Put the file back from a backup; if there
+    is none, keep what is left and begin a new trail:
+      mv $ROOT/home/audit/repo/audit.jsonl $ROOT/home/audit/repo/audit.jsonl.kept
+      git update-ref -d $REFERENCE
+    [exit 1]
+    ");
+    assert_snapshot!(seen(&world, &["audit", "verify", "--json"]), @r#"
+    {
+      "schema_version": 1,
+      "status": "truncated",
+      "records": 3,
+      "anchored_records": 5,
+      "missing": 2,
+      "file": "$ROOT/home/audit/repo/audit.jsonl",
+      "anchor": "$REFERENCE"
+    }
+    [exit 1]
+    "#);
+    fs::remove_file(layout(&world).audit_file()).unwrap();
+    assert_snapshot!(verify(&world), @"
+    truncated: 5 records missing at the end, 0 of 5 left
+    ----- stderr -----
+
+    What the records say cannot be relied on. Put the file back from a backup; if there
+    is none, keep what is left and begin a new trail:
+      git update-ref -d $REFERENCE
+    [exit 1]
+    ");
+}
+
+#[test]
+fn an_anchor_that_is_gone_or_holds_something_else_is_named() {
+    let world = five();
+    let reference = reference(&layout(&world));
+    world.git(&["update-ref", "-d", &reference]);
+    assert_snapshot!(verify(&world), @"
+    broken: the anchor in git is gone, and 5 records cannot be relied on
+    ----- stderr -----
+
+    What the records say cannot be relied on. Put the file back from a backup; if there
+    is none, keep what is left and begin a new trail:
+      mv $ROOT/home/audit/repo/audit.jsonl $ROOT/home/audit/repo/audit.jsonl.kept
+      git update-ref -d $REFERENCE
+    [exit 1]
+    ");
+    let blob = world.git(&["rev-parse", "HEAD:README.md"]);
+    world.git(&["update-ref", &reference, &blob]);
+    assert_snapshot!(verify(&world), @r#"
+    broken: the reference `$REFERENCE` does not hold the head of the audit trail: `# fixture\n` is not the head of an audit trail
+    ----- stderr -----
+
+    What the records say cannot be relied on. Put the file back from a backup; if there
+    is none, keep what is left and begin a new trail:
+      mv $ROOT/home/audit/repo/audit.jsonl $ROOT/home/audit/repo/audit.jsonl.kept
+      git update-ref -d $REFERENCE
+    [exit 1]
+    "#);
+}
+
+#[test]
+fn what_an_append_left_that_was_cut_off_is_said_aloud() {
+    let world = five();
+    let anchored = world.git(&["rev-parse", &reference(&layout(&world))]);
+    append(&world, 7_200_001, vec![said("item-009", AuditAction::Edit, AuditOutcome::Intended)]);
+    world.git(&["update-ref", &reference(&layout(&world)), &anchored]);
+    put(&world, &(text(&world) + "{\"seq\":7"));
+    let head = text(&world).lines().nth(5).unwrap().rsplit('"').nth(1).unwrap().to_owned();
+    assert_snapshot!(verify(&world).replace(&head, "$HEAD"), @"
+    ok: 6 records, the last one is $HEAD
+      1 record at the end is not anchored: an append was cut off, and nothing was done because of it; the next append anchors it
+      8 bytes at the end are no record: an append was cut off; the next append puts that aside
+    ");
+}
+
+#[test]
+fn a_new_trail_can_be_begun_with_the_commands_that_are_named() {
+    let world = five();
+    let emptied = || put(&world, "");
+    let unanchored = || drop(world.git(&["update-ref", "-d", &reference(&layout(&world))]));
+    let breaks: [&dyn Fn(); 2] = [&emptied, &unanchored];
+    for break_it in breaks {
+        break_it();
+        let seen = world.prodigy(&["audit", "verify"]);
+        assert_eq!(seen.code, Some(1), "{seen}");
+        let commands = seen.stderr.replace("$ROOT", world.root().to_str().unwrap());
+        for line in commands.lines().filter_map(|line| line.strip_prefix("  ")) {
+            let status = world.command("sh").args(["-c", line]).status().unwrap();
+            assert!(status.success(), "{line}");
+        }
+        assert_eq!(verify(&world), "ok: nothing is recorded yet\n");
+        append(&world, 0, vec![said("item-001", AuditAction::Replay, AuditOutcome::Intended)]);
+        assert!(verify(&world).starts_with("ok: 1 record, "));
+    }
+}
+
+#[test]
+fn a_line_that_cannot_be_read_does_not_hide_the_others() {
+    let world = five();
+    put(&world, &text(&world).replacen("\"replay\"", "\"levitate\"", 1));
+    assert_snapshot!(seen(&world, &["audit", "show", "--action", "replay"]), @"
+    NO  TIME                 ACTOR            IDENTITY  ACTION  OUTCOME  JOB  ITEM      WHY
+    2   2026-01-02 03:05:35  ada@example.com  asserted  replay  done     job  item-001  auto_replay by defaults
+    ----- stderr -----
+    warning: line 1 of the audit trail `$ROOT/home/audit/repo/audit.jsonl` cannot be read: unknown variant `levitate`, expected one of `replay`, `adopt`, `drop`, `clear`, `quarantine`, `release`, `edit`, `check`, `compensate`, `request_approval`, `approve`, `reject` at line 1 column 432
+    1 line left out; `prodigy audit verify` looks closer
+    [exit 1]
+    ");
+}
+
+#[test]
+fn outside_of_a_repository_a_trail_cannot_be_checked() {
+    let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
+    assert_snapshot!(world.prodigy(&["audit", "verify"]), @"
+    ----- stderr -----
+    error: `$ROOT` is not in a git repository
+
+    hint: go to a repository, or make one with `git init`
+    [exit 2]
+    ");
+}
