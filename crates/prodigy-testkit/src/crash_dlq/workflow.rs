@@ -9,7 +9,7 @@ use crate::repository::{Piece, item_id};
 /// What decides over the dead letters: those that are forced have to be looked at first.
 pub(super) const POLICY: &str = "version: v1
 dlq_rules:
-  - match: { reason_code: schema_invalid }
+  - match: { reason_code: [schema_invalid, poison_repeat] }
     action: manual_review
 ";
 
