@@ -225,3 +225,21 @@ fn a_resume_replays_only_what_the_policy_lets() {
     write_policy(&world, "version: v1\nrules: []\n");
     assert_code(&resume(&world), 9);
 }
+
+#[test]
+fn an_entry_names_the_policy_that_was_in_force_when_its_item_died() {
+    let named = |world: &prodigy_testkit::World| {
+        let shown = world.prodigy(&["dlq", "show", "job", "item-001", "--json"]).stdout;
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        shown.pointer("/entry/policy_snapshot").unwrap().as_str().unwrap().to_owned()
+    };
+    let world = died_of(STRICT, &[("a", "network_error")]);
+    let shown = world.prodigy(&["policy", "show"]);
+    assert!(shown.to_string().contains(&named(&world)), "{shown}");
+    let built_in = died_of("", &[("a", "network_error")]);
+    assert_ne!(named(&world), named(&built_in));
+    // A policy that cannot be used does not keep a job from running, and is told of.
+    write_policy(&built_in, "version: v1\nrules: []\n");
+    let seen = built_in.prodigy(&["run", "workflow.yml", "-y", "--job-id", "other"]);
+    assert!(seen.stderr.contains("nothing is replayed until it is mended"), "{seen}");
+}
