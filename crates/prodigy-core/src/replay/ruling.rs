@@ -29,11 +29,6 @@ pub struct Ruling<'a> {
 }
 
 impl Ruling<'_> {
-    /// Returns whether nothing is in the way but that somebody has to agree.
-    pub fn needs_approval(&self) -> bool {
-        self.needs == Some(Need::Approve)
-    }
-
     /// Returns whether somebody lifts what would keep anybody else from a replay.
     pub fn is_lifting(&self) -> bool {
         self.because.iter().any(|because| {

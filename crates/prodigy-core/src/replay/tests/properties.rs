@@ -231,7 +231,9 @@ proptest! {
             prop_assert!(subject.is_intact);
             prop_assert_eq!(subject.status, EntryStatus::Open);
             prop_assert!(!facts.is_running);
-            prop_assert!(!subject.is_quarantined || subject.is_released || subject.is_changed);
+            if subject.is_quarantined && !subject.is_released {
+                prop_assert!(subject.is_changed);
+            }
         }
         let unknown = subject.commit_state == CommitState::Unknown
             && !matches!(subject.effect, EffectEvidence::Absent);
