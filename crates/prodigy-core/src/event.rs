@@ -7,25 +7,34 @@
 //! Adding a variant or an optional field is a minor change of the format. Renaming
 //! or removing one needs a new [`FORMAT`] and a reader for the old one.
 
+mod checkout;
+mod endings;
 mod governed;
+mod groups;
 mod parts;
+mod spending;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
+    agent::Usage,
     effect::{Effect, Finding},
     failure::Failure,
     ids::{AgentId, ItemId, JobId},
+    policy::Budget,
 };
 
+pub use checkout::CheckoutChange;
+pub use endings::{CompletedStatus, PauseReason};
 pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
 pub use parts::{
-    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, CompletedStatus,
-    JobStarted, LeftBehind, LogRange, Mode, PauseReason, PhaseName, Reopened, Snapshot,
-    StepCompleted, StepResult, StepStatus, Withdrawal, is_top_level,
+    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, JobStarted,
+    LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted, StepResult,
+    StepStatus, Withdrawal, is_top_level,
 };
+pub use spending::{BudgetScope, QuotaPaused};
 
 /// The format that this build writes.
 pub const FORMAT: u16 = 1;
@@ -92,6 +101,9 @@ pub enum Event {
         /// What the steps find from here on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         found: Option<Box<Found>>,
+        /// What may be spent from here on, if that was changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<Budget>,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {
@@ -316,14 +328,97 @@ pub enum Event {
         /// The condition.
         when: String,
     },
+    /// An agent began to work on a step.
+    AgentSessionStarted {
+        /// The step's path.
+        step: String,
+        /// The agent's name.
+        agent: String,
+        /// The name of its conversation with the model.
+        session_id: String,
+        /// The model, if it said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// Whether it goes on with a conversation of an earlier try.
+        #[serde(default, skip_serializing_if = "is_false")]
+        resumed: bool,
+    },
+    /// What an agent is doing; one record tells of what it did in a few seconds.
+    AgentToolUsed {
+        /// The step's path.
+        step: String,
+        /// The tool it used last.
+        tool: String,
+        /// What it used it for, in one line.
+        about: String,
+        /// How many tools it used since the last such record.
+        uses: u32,
+    },
     /// An agent reported what it used.
     AgentUsage {
         /// The step's path.
         step: String,
         /// The agent's name.
         agent: String,
+        /// What it cost; left out if the agent does not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+        /// The tokens it used.
+        #[serde(default, skip_serializing_if = "Usage::is_empty")]
+        tokens: Usage,
+        /// The model, if it said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
+    /// An agent succeeded, but not without something that a person should know.
+    AgentWarned {
+        /// The step's path.
+        step: String,
+        /// The agent's name.
+        agent: String,
+        /// What, for people.
+        message: String,
+    },
+    /// An attempt was given up by no fault of its item: it counts as not made.
+    AgentReleased {
+        /// Why, for people.
+        reason: String,
+        /// How long it took.
+        duration_ms: u64,
         /// What it cost.
+        #[serde(default)]
         cost_usd: f64,
+    },
+    /// A limit of an account was reached: nothing that needs an agent starts any more.
+    QuotaPaused(Box<QuotaPaused>),
+    /// A limit comes closer.
+    QuotaWarned {
+        /// How much of it is used, from 0 to 1.
+        share: f64,
+        /// Which limit, in the provider's words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<String>,
+        /// When it begins anew.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resets_at: Option<Timestamp>,
+    },
+    /// An agent found that the limit is lifted.
+    QuotaResumed {},
+    /// The money that was set aside is spent: nothing new starts.
+    BudgetExceeded {
+        /// Whose money.
+        scope: BudgetScope,
+        /// What was set aside.
+        limit_usd: f64,
+        /// What was spent.
+        spent_usd: f64,
+    },
+    /// Fewer or more attempts may be under way at once than before.
+    ConcurrencyChanged {
+        /// How many.
+        max: u32,
+        /// Why, for people.
+        reason: String,
     },
     /// A worktree was made: the job's, or an agent's.
     WorktreeCreated {
@@ -366,11 +461,49 @@ pub enum Event {
         target: String,
         /// The paths in conflict.
         paths: Vec<String>,
+        /// The agent that is to resolve it, if one is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolver: Option<String>,
+    },
+    /// An agent began to resolve the conflict of an item. Written before anything of it runs.
+    ResolutionStarted {
+        /// The agent's name.
+        resolver: String,
+        /// The attempt whose commits are in conflict, from 1.
+        attempt: u32,
+    },
+    /// The conflict of an item is resolved. The commit still has to be merged.
+    ResolutionCompleted {
+        /// The commit that holds the item's work and what it conflicted with.
+        commit: String,
+        /// How many commits the item's branch has with it.
+        commits: u64,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        #[serde(default)]
+        cost_usd: f64,
+    },
+    /// The conflict of an item could not be resolved.
+    ResolutionFailed {
+        /// Why.
+        failure: Failure,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        #[serde(default)]
+        cost_usd: f64,
     },
     /// A step changed git settings or hooks that would run code; they were put back.
     GitTampering {
         /// What was changed and put back.
         changes: Vec<String>,
+    },
+    /// The user's checkout changed while the job ran, other than by the job's own merge. It was
+    /// left as it is: the user may have worked in it.
+    CheckoutChanged {
+        /// What changed.
+        changes: Vec<CheckoutChange>,
     },
     /// A snapshot of the fold was written.
     CheckpointCreated {

@@ -52,13 +52,26 @@ event_types! {
     Self::StepCompleted(_) => "step_completed",
     Self::StepFailed { .. } => "step_failed",
     Self::StepSkipped { .. } => "step_skipped",
+    Self::AgentSessionStarted { .. } => "agent_session_started",
+    Self::AgentToolUsed { .. } => "agent_tool_used",
     Self::AgentUsage { .. } => "agent_usage",
+    Self::AgentWarned { .. } => "agent_warned",
+    Self::AgentReleased { .. } => "agent_released",
+    Self::QuotaPaused(_) => "quota_paused",
+    Self::QuotaWarned { .. } => "quota_warned",
+    Self::QuotaResumed {} => "quota_resumed",
+    Self::BudgetExceeded { .. } => "budget_exceeded",
+    Self::ConcurrencyChanged { .. } => "concurrency_changed",
     Self::WorktreeCreated { .. } => "worktree_created",
     Self::WorktreeMerged { .. } => "worktree_merged",
     Self::WorktreePreserved { .. } => "worktree_preserved",
     Self::WorktreeCleaned { .. } => "worktree_cleaned",
     Self::MergeConflict { .. } => "merge_conflict",
+    Self::ResolutionStarted { .. } => "resolution_started",
+    Self::ResolutionCompleted { .. } => "resolution_completed",
+    Self::ResolutionFailed { .. } => "resolution_failed",
     Self::GitTampering { .. } => "git_tampering",
+    Self::CheckoutChanged { .. } => "checkout_changed",
     Self::CheckpointCreated { .. } => "checkpoint_created",
 }
 
@@ -75,7 +88,11 @@ mod tests {
         let mut seen = BTreeSet::new();
         let items = include_str!("../../prodigy-engine/tests/golden/v1/items.jsonl");
         let governed = include_str!("../../prodigy-engine/tests/golden/v1/governed.jsonl");
-        for line in golden.lines().chain(items.lines()).chain(governed.lines()) {
+        let agents = include_str!("../../prodigy-engine/tests/golden/v1/agents.jsonl");
+        let checkout = include_str!("../../prodigy-engine/tests/golden/v1/checkout.jsonl");
+        let conflict = include_str!("../../prodigy-engine/tests/golden/v1/conflict.jsonl");
+        let all = [golden, items, governed, agents, checkout, conflict];
+        for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();
             assert_eq!(record.event.event_type(), value["event_type"]);

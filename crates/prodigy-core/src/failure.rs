@@ -303,6 +303,12 @@ impl Failure {
 }
 
 impl FailureKind {
+    /// Returns whether it says nothing about the work itself, so that the same may go well the
+    /// next time: something around it failed, or somebody stopped it.
+    pub fn is_circumstance(self) -> bool {
+        self.class() == Class::Transient || self == Self::Cancelled
+    }
+
     /// Returns whether the attempt was cut off at a moment that nobody knows.
     pub fn is_cut_off(self) -> bool {
         let kinds =

@@ -5,6 +5,7 @@
 //! events fold into. The crate has no async runtime, no clock, and no file
 //! system; the engine hands those answers in as arguments.
 
+pub mod agent;
 pub mod audit;
 mod canonical;
 pub mod capture;
@@ -32,6 +33,7 @@ pub mod replay;
 pub mod signature;
 pub mod template;
 pub mod vars;
+mod wildcard;
 pub mod workflow;
 pub mod yaml;
 

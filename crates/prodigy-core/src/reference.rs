@@ -255,7 +255,11 @@ mod tests {
         let golden = include_str!("../../prodigy-engine/tests/golden/v1/every-event.jsonl");
         let items = include_str!("../../prodigy-engine/tests/golden/v1/items.jsonl");
         let governed = include_str!("../../prodigy-engine/tests/golden/v1/governed.jsonl");
-        for line in golden.lines().chain(items.lines()).chain(governed.lines()) {
+        let agents = include_str!("../../prodigy-engine/tests/golden/v1/agents.jsonl");
+        let checkout = include_str!("../../prodigy-engine/tests/golden/v1/checkout.jsonl");
+        let conflict = include_str!("../../prodigy-engine/tests/golden/v1/conflict.jsonl");
+        let all = [golden, items, governed, agents, checkout, conflict];
+        for line in all.iter().flat_map(|text| text.lines()) {
             let record: Value = serde_json::from_str(line).unwrap();
             let is_it = |variant: &&Value| {
                 variant["properties"]["event_type"]["const"] == record["event_type"]

@@ -225,6 +225,7 @@ const ROWS: &[Row] = &[
             "ssl_error_syscall",
             "socket hang up",
             "the remote end hung up unexpectedly",
+            "empty or malformed response",
             "econnrefused",
             "econnreset",
             "etimedout",

@@ -20,11 +20,19 @@ impl Letter {
             }
             Event::AgentUsage { cost_usd, .. } => {
                 if let Some(under_way) = &mut self.under_way {
-                    under_way.cost_usd += cost_usd;
+                    under_way.cost_usd += cost_usd.unwrap_or_default();
                     under_way.seen = record.timestamp;
+                } else if let Some(merging) = &mut self.merging {
+                    // Whoever resolves its conflict works for it, too.
+                    merging.cost_usd += cost_usd.unwrap_or_default();
                 }
             }
             Event::AgentFailed(failed) => self.fail(record, failed, origin),
+            Event::AgentReleased { .. } => {
+                if let Some(under_way) = self.under_way.take() {
+                    self.spend(under_way.cost_usd);
+                }
+            }
             Event::AgentCompleted(done) => self.complete(record, done),
             Event::MergeConflict { paths, .. } => {
                 if let Some(merging) = &mut self.merging {
@@ -32,7 +40,7 @@ impl Letter {
                 }
             }
             Event::AgentRetrying { reason, .. } => {
-                self.give_up_merge(record.timestamp, reason, origin);
+                self.give_up_merge(record.timestamp, reason, "", origin);
             }
             Event::WorktreeMerged { .. } => {
                 if let Some(merging) = self.merging.take() {
@@ -54,9 +62,7 @@ impl Letter {
                 let (at, by, reason) = (record.timestamp, by.clone(), reason.clone());
                 self.update(change, Mark { at, by, reason });
             }
-            Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. } => {
+            crate::approval_news!() => {
                 // What was shown is as it was; only what people said to it is new.
                 if self.is_at_rest() && self.status() == Some(EntryStatus::Open) {
                     self.agree(record);
@@ -64,10 +70,7 @@ impl Letter {
                 }
                 return;
             }
-            Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. } => {
+            crate::effect_news!() => {
                 self.ledger.apply(&record.event);
                 if self.is_at_rest() {
                     self.change(|_| {});
@@ -90,16 +93,18 @@ impl Letter {
             | Event::PhaseCompleted { .. }
             | Event::ItemsSelected { .. }
             | Event::ItemQueued {}
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | crate::circuit_news!()
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
+            | crate::agent_news!()
+            | crate::spending_news!()
+            | crate::resolution_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => return,
         }
         let began = self.first_attempt.is_some();
@@ -224,7 +229,7 @@ impl Letter {
     }
 
     /// Takes in that the commits of an attempt are not used: it is tried again, or given up.
-    fn give_up_merge(&mut self, at: Timestamp, reason: &str, origin: JobFacts<'_>) {
+    fn give_up_merge(&mut self, at: Timestamp, reason: &str, tail: &str, origin: JobFacts<'_>) {
         let Some(merging) = self.merging.take() else { return };
         self.end(&merging.begun);
         let kind = match &merging.conflict {
@@ -233,7 +238,10 @@ impl Letter {
         };
         let result = AgentResult {
             agent_id: merging.begun.agent_id,
-            status: AgentStatus::of(Failure::new(kind, reason)),
+            status: AgentStatus::of(Failure {
+                output_tail: tail.to_owned(),
+                ..Failure::new(kind, reason)
+            }),
             step_name: Some("merge".to_owned()),
             ended_at: at,
             duration_ms: merging.duration_ms,
@@ -271,7 +279,7 @@ impl Letter {
 
     fn die(&mut self, record: &Record, attempts: u32, failure: &Failure, origin: JobFacts<'_>) {
         self.give_up_attempt(origin);
-        self.give_up_merge(record.timestamp, &failure.message, origin);
+        self.give_up_merge(record.timestamp, &failure.message, &failure.output_tail, origin);
         if self.history.is_empty() {
             let status = AgentStatus::of(failure.clone());
             let result = AgentResult { status, ..self.result(record.timestamp) };

@@ -234,18 +234,16 @@ impl Letter {
             | Event::AgentFailed(_)
             | Event::AgentRetrying { .. }
             | Event::AgentUsage { .. }
+            | crate::agent_news!()
+            | Event::AgentReleased { .. }
+            | crate::spending_news!()
             | Event::ItemSkipped { .. }
             | Event::ItemDeadLettered { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
+            | crate::effect_news!()
+            | crate::approval_news!()
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::MergeConflict { .. } => true,
@@ -258,16 +256,16 @@ impl Letter {
             | Event::PhaseCompleted { .. }
             | Event::ItemsSelected { .. }
             | Event::ItemQueued {}
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | crate::circuit_news!()
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
+            | crate::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => false,
         }
     }

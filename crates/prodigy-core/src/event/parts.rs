@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Found;
-use crate::failure::Failure;
+use crate::{failure::Failure, policy::Budget};
 
 /// What is known when a job begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +58,9 @@ pub struct JobStarted {
     /// What its steps find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
+    /// What may be spent; left out if there is no limit.
+    #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
 }
 
 /// The two kinds of job.
@@ -288,13 +291,16 @@ pub struct Snapshot {
     pub files: String,
 }
 
-/// A part of a pair of log files.
+/// A part of a pair of log files: one for standard output, one for standard error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogRange {
     /// Which pair of files: steps that run side by side write to pairs of their own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slot: u32,
-    /// Where the part starts in the `.out` file.
+    /// Whether standard output is the transcript of an agent, in the `.jsonl` file and not in `.out`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub transcript: bool,
+    /// Where the part starts in the file of standard output.
     pub stdout_at: u64,
     /// How long it is there.
     pub stdout_len: u64,
@@ -368,32 +374,4 @@ pub enum PhaseName {
     Reduce,
     /// The merge into the branch the user started from.
     Merge,
-}
-
-/// Why a job stopped before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseReason {
-    /// Ctrl-C.
-    Interrupted,
-    /// SIGTERM or SIGHUP.
-    Terminated,
-    /// The result waits to be merged.
-    MergeOutstanding,
-    /// The disk is full or nearly so.
-    DiskFull,
-    /// The error policy stopped the job.
-    Policy,
-    /// Dead letters were replayed; the items that were never finished wait.
-    ItemsOutstanding,
-}
-
-/// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CompletedStatus {
-    /// Every step succeeded.
-    Completed,
-    /// A step failed and the run went on.
-    CompletedWithFailures,
 }

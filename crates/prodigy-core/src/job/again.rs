@@ -1,11 +1,25 @@
 //! What becomes of a job that is taken up again.
 
-use super::Job;
-use crate::event::{ChangedWorkflow, PhaseName, Reopened};
+use super::{End, Job};
+use crate::{
+    Timestamp,
+    event::{ChangedWorkflow, PauseReason, PhaseName, Reopened},
+};
 
 impl Job {
+    /// Takes in that the job stopped before its end.
+    pub(super) fn pause(&mut self, reason: PauseReason, message: &str) {
+        if let Some(map) = &mut self.map {
+            map.release(false);
+        }
+        if let Some(quota) = &mut self.quota {
+            quota.probe = None;
+        }
+        self.end = Some(End::Paused { reason, message: message.to_owned() });
+    }
+
     /// Takes in that the job was taken up again.
-    pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
+    pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>, now: Timestamp) {
         self.end = None;
         self.failing_inside = 0;
         if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
@@ -13,6 +27,11 @@ impl Job {
             started.steps = workflow.steps;
             started.setup_steps = workflow.setup_steps;
             started.reduce_steps = workflow.reduce_steps;
+        }
+        // Whoever resumes it may have set more money aside.
+        self.overspent = None;
+        if let Some(quota) = &mut self.quota {
+            quota.resume(now);
         }
         if let Some(map) = &mut self.map {
             map.release(true);

@@ -1,12 +1,14 @@
 //! The one place where a job decides.
 
 use super::{
-    Job, dispatch,
+    Job, StepNames, dispatch,
     items::{ItemAction, ItemInput, MapRules},
+    spending::{self, Spending},
     state::top_level_path,
 };
 use crate::{
     Timestamp,
+    agent::Limit,
     event::{
         AfterFailure, CompletedStatus, Event, Fact, LogRange, Mode, PauseReason, PhaseName,
         Snapshot, StepCompleted,
@@ -61,6 +63,13 @@ pub enum Input {
         duration_ms: u64,
         /// Where its output stands.
         log: Option<LogRange>,
+    },
+    /// A top-level step, or one of the merge, ran into a limit of an account.
+    StepLimited {
+        /// The step's path.
+        step: String,
+        /// The limit.
+        limit: Limit,
     },
     /// The result is in the branch it belongs to.
     Merged {
@@ -129,6 +138,8 @@ pub enum Action {
     },
     /// Merge the result into the branch the user started from.
     Merge,
+    /// End what is under way, and send [`Input::Stop`] for this reason.
+    Halt(PauseReason),
     /// Remove the worktree, unless it holds something that is nowhere else.
     CleanTree,
     /// The job is over for this run.
@@ -185,25 +196,6 @@ impl Decision {
     }
 }
 
-/// What progress calls the top-level steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StepNames {
-    /// Those of one round, or of an item.
-    pub steps: Vec<String>,
-    /// Those of the setup phase.
-    pub setup: Vec<String>,
-    /// Those of the reduce phase.
-    pub reduce: Vec<String>,
-}
-
-impl StepNames {
-    /// Returns what progress calls a step of an item, by its path from 1.
-    pub(super) fn of_item(&self, path: &str) -> Option<String> {
-        let number = path.parse::<usize>().ok()?.checked_sub(1)?;
-        self.steps.get(number).cloned()
-    }
-}
-
 /// What `decide` has to know besides the journal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surroundings<'a> {
@@ -211,6 +203,8 @@ pub struct Surroundings<'a> {
     pub names: &'a StepNames,
     /// What holds for the items, if there are any.
     pub rules: Option<MapRules<'a>>,
+    /// What holds for its accounts and its money.
+    pub spending: Spending<'a>,
     /// The time.
     pub now: Timestamp,
     /// A number from 0 to 1 that nobody can foresee.
@@ -239,21 +233,31 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
         Input::TreeReady { path, branch, commit } => {
             Decision::note(vec![Event::WorktreeCreated { path, branch, commit }])
         }
-        Input::Inside(fact) => Decision { facts: vec![fact], ..Decision::default() },
+        Input::Inside(fact) => {
+            // What is spent may be too much for what is under way.
+            let tick = matches!(fact.event, Event::AgentUsage { .. });
+            Decision { facts: vec![fact], tick, ..Decision::default() }
+        }
         Input::Item(input) => match (&job.map, surroundings.rules) {
             (_, None) => Decision::default(),
-            (map, Some(rules)) => super::items::hear(map.as_ref(), input, rules, surroundings),
+            (Some(_), Some(rules)) => super::items::hear(job, input, rules, surroundings),
+            (None, Some(rules)) => super::items::choose(input, rules),
         },
         Input::TreeSynced(snapshot) => match job.next_phase() {
             Some(phase) => Decision::note(vec![Event::PhaseStarted { phase, snapshot }]),
             None => Decision::default(),
         },
-        Input::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
+        Input::StepDone(step) => {
+            let lifted = job.quota.as_ref().map(|_| Event::QuotaResumed {});
+            let events = lifted.into_iter().chain([Event::StepCompleted(step)]);
+            Decision::note(events.collect())
+        }
         Input::StepSkipped { step, id, name, when } => {
             Decision::note(vec![Event::StepSkipped { step, id, name, when }])
         }
         Input::StepFailed { step, attempt, failure, duration_ms, log } => {
-            let mut events = Vec::new();
+            let mut events: Vec<Event> =
+                job.quota.as_ref().map(|_| Event::QuotaResumed {}).into_iter().collect();
             // A step of the merge phase has told it already.
             if !step.starts_with("merge.") {
                 let (step, failure) = (step.clone(), failure.clone());
@@ -263,17 +267,25 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
             events.push(Event::JobFailed { step, failure });
             Decision::finish(events, Ending::Failed)
         }
-        Input::Merged { source, target, commit, commits } => Decision::note(vec![
-            Event::WorktreeMerged { source, target, commit, commits },
-            Event::PhaseCompleted { phase: PhaseName::Merge },
-        ]),
+        Input::StepLimited { step, limit } => {
+            let paused = spending::limited(job, limit, Some(step), surroundings);
+            Decision::note(paused.into_iter().collect())
+        }
+        Input::Merged { source, target, commit, commits } => {
+            let lifted = job.quota.as_ref().map(|_| Event::QuotaResumed {});
+            let merged = [
+                Event::WorktreeMerged { source, target, commit, commits },
+                Event::PhaseCompleted { phase: PhaseName::Merge },
+            ];
+            Decision::note(lifted.into_iter().chain(merged).collect())
+        }
         Input::NothingToMerge => {
             Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Merge }])
         }
         Input::NotMerged { message, conflict } => {
             let mut events = Vec::new();
             if let Some((target, paths)) = conflict {
-                events.push(Event::MergeConflict { target, paths });
+                events.push(Event::MergeConflict { target, paths, resolver: None });
             }
             events.push(Event::JobPaused { reason: PauseReason::MergeOutstanding, message });
             Decision::finish(events, Ending::MergeOutstanding)
@@ -298,16 +310,21 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     if job.tree.is_none() {
         return Decision::act(Action::CreateTree);
     }
+    let held =
+        |phase, index| spending::hold(job, surroundings, surroundings.names.asks(phase, index));
     match job.next_phase() {
         Some(phase) if job.phase.is_none() => begin_phase(job, phase),
         Some(phase @ (PhaseName::Steps | PhaseName::Setup | PhaseName::Reduce)) => {
             match job.position() {
-                Some((round, index)) => start_step(job, surroundings, phase, round, index),
+                Some((round, index)) => held(phase, index)
+                    .unwrap_or_else(|| start_step(job, surroundings, phase, round, index)),
                 None => Decision::note(vec![Event::PhaseCompleted { phase }]),
             }
         }
         Some(PhaseName::Map) => dispatch::go_on(job, surroundings),
-        Some(PhaseName::Merge) => Decision::act(Action::Merge),
+        Some(PhaseName::Merge) => {
+            held(PhaseName::Merge, 0).unwrap_or_else(|| Decision::act(Action::Merge))
+        }
         None if !job.tidy => Decision::act(Action::CleanTree),
         None => complete(job, surroundings),
     }
@@ -375,14 +392,25 @@ mod tests {
         event::{FORMAT, JobStarted, Record, StepStatus},
         failure::FailureKind,
         job::End,
+        policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
     };
 
     fn surroundings() -> Surroundings<'static> {
-        static NAMES: StepNames =
-            StepNames { steps: Vec::new(), setup: Vec::new(), reduce: Vec::new() };
+        static NAMES: std::sync::LazyLock<StepNames> = std::sync::LazyLock::new(StepNames::default);
         Surroundings {
             names: &NAMES,
             rules: None,
+            spending: Spending {
+                quota: &QuotaPolicy { on_limit: OnLimit::Wait, max_wait: None, throttle_at: None },
+                budget: &Budget {
+                    item_usd: None,
+                    job_usd: None,
+                    day_usd: None,
+                    on_exceeded: OnExceeded::Pause,
+                },
+                waits: true,
+                today_usd: 0.0,
+            },
             now: Timestamp::UNIX_EPOCH,
             random: 0.0,
             busy: false,
@@ -412,6 +440,7 @@ mod tests {
             yes: true,
             by: None,
             found: None,
+            budget: Budget::default(),
         }))
     }
 
@@ -465,7 +494,10 @@ mod tests {
                             branch: "b".into(),
                             commit: "base".into(),
                         },
-                        Action::RestoreTree(_) | Action::Item(_) | Action::SyncTree => continue,
+                        Action::RestoreTree(_)
+                        | Action::Item(_)
+                        | Action::SyncTree
+                        | Action::Halt(_) => continue,
                         Action::RunStep { path, .. } => {
                             self.answer(&path, answers.next().unwrap_or(true))
                         }
@@ -573,6 +605,7 @@ mod tests {
             workflow: None,
             reopened: None,
             found: None,
+            budget: None,
         });
         assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
         assert_eq!(world.job.done, 3);
@@ -622,7 +655,7 @@ mod tests {
                     folded.apply(record).unwrap();
                 }
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
-                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None });
+                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None });
             }
             while !matches!(world.job.end, Some(End::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);

@@ -1,8 +1,9 @@
 //! Which items start, and when the map phase is over.
 
 use super::{
-    Action, Decision, Ending, ItemState, Job, MapState, Replays, Stage, Surroundings,
+    Action, Decision, Ending, ItemState, Job, MapState, Replays, Stage, Surroundings, conflict,
     items::{ItemAction, MapRules},
+    spending,
     verdict::{Scene, about},
 };
 use crate::{
@@ -29,6 +30,8 @@ pub(super) fn begin(job: &Job) -> Decision {
         | Stage::Waiting { .. }
         | Stage::Running { .. }
         | Stage::Handling { .. }
+        | Stage::Conflicted(_)
+        | Stage::Resolving { .. }
         | Stage::Successful
         | Stage::DeadLettered
         | Stage::Skipped => None,
@@ -66,7 +69,8 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
         let event = Event::JobPaused { reason: PauseReason::ItemsOutstanding, message };
         return Decision::finish(vec![event], Ending::Paused(PauseReason::ItemsOutstanding));
     }
-    start(map, rules, surroundings.now)
+    let asks = surroundings.names.asks(PhaseName::Map, 0) || map.has_conflicts();
+    spending::hold(job, surroundings, asks).unwrap_or_else(|| start(job, map, rules, surroundings))
 }
 
 /// Returns whether all that was to be replayed has come to its end.
@@ -90,7 +94,13 @@ fn finish(map: &MapState) -> Decision {
 
 /// Starts as many attempts as there is room for, and asks for the claims of dead letters with
 /// what is left of it.
-fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
+fn start(
+    job: &Job,
+    map: &MapState,
+    rules: MapRules<'_>,
+    surroundings: Surroundings<'_>,
+) -> Decision {
+    let now = surroundings.now;
     let mut decision = Decision::default();
     let mut breaker = map.breaker;
     let mut ready = ready(map, rules, now).peekable();
@@ -99,7 +109,7 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
         breaker = Breaker::HalfOpen { successes: 0 };
         decision.facts.push(Event::CircuitHalfOpen {}.into());
     }
-    let mut room = room(map, rules, breaker);
+    let mut room = room(job, map, rules, breaker, surroundings);
     let mut agents = free_agents(map);
     for at in ready {
         if room == 0 {
@@ -112,8 +122,14 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
             continue;
         }
         let Some(agent) = agents.next() else { break };
-        begin_attempt(&mut decision, item, at, agent, false);
-        room -= 1;
+        let is_busy = if let Stage::Conflicted(conflict) = &item.stage {
+            let conflicted = (at, item, &**conflict);
+            conflict::take_up(&mut decision, conflicted, agent, rules, now)
+        } else {
+            begin_attempt(&mut decision, item, at, agent, false);
+            true
+        };
+        room -= u32::from(is_busy);
     }
     let claims = due.take(usize::try_from(room).unwrap_or(usize::MAX));
     decision.actions.extend(claims.map(|item| Action::Item(ItemAction::Claim { item })));
@@ -122,9 +138,20 @@ fn start(map: &MapState, rules: MapRules<'_>, now: Timestamp) -> Decision {
 }
 
 /// Returns how many more attempts may be under way.
-fn room(map: &MapState, rules: MapRules<'_>, breaker: Breaker) -> u32 {
+fn room(
+    job: &Job,
+    map: &MapState,
+    rules: MapRules<'_>,
+    breaker: Breaker,
+    surroundings: Surroundings<'_>,
+) -> u32 {
     let busy = u32::try_from(map.running().len()).unwrap_or(u32::MAX);
-    let mut room = rules.max_parallel.saturating_sub(busy);
+    let most = map.ceiling.map_or(rules.max_parallel, |ceiling| ceiling.min(rules.max_parallel));
+    let most = spending::throttled(job, most, surroundings);
+    let mut room = most.saturating_sub(busy);
+    if let Some(paused) = &job.quota {
+        room = room.min(paused.room(surroundings.now));
+    }
     // Items that run ahead of the merges start from ever older commits: conflicts and the
     // cost of a merge grow with the distance.
     if map.merging().len() >= usize::try_from(rules.max_parallel).unwrap_or(usize::MAX) {
@@ -146,7 +173,7 @@ fn given_up(item: &ItemState) -> Option<Event> {
     let failure = if item.lost >= POISON {
         let message = "prodigy died while it was under way, three times";
         Failure::new(FailureKind::PoisonRepeat, message)
-    } else if item.is_uncertain() {
+    } else if item.is_uncertain() && !matches!(item.stage, Stage::Conflicted(_)) {
         let message = "prodigy died while something outside was being changed; \
                        whether it was is not known";
         Failure::new(FailureKind::Interrupted, message).uncertain()
@@ -212,8 +239,11 @@ impl Scene<'_> {
 /// Returns when something can start that cannot start now.
 fn wake(map: &MapState, replays: &Replays, breaker: Breaker, now: Timestamp) -> Option<Timestamp> {
     let moments = match breaker {
-        Breaker::Open { until } => [Some(until), None],
-        Breaker::Closed { .. } | Breaker::HalfOpen { .. } => [map.next_retry(), replays.wake(map)],
+        Breaker::Open { until } if until > now => [Some(until), None],
+        // It opens for a few as soon as there is something to let through.
+        Breaker::Open { .. } | Breaker::Closed { .. } | Breaker::HalfOpen { .. } => {
+            [map.next_retry(), replays.wake(map)]
+        }
     };
     moments.into_iter().flatten().filter(|at| *at > now).min()
 }

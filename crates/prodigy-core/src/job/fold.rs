@@ -1,6 +1,9 @@
 //! How events change what is known of the items.
 
-use super::map::{ItemState, MapState, Merging, Stage};
+use super::{
+    Setback,
+    map::{Conflict, ItemState, MapState, Merging, Stage},
+};
 use crate::{
     Timestamp,
     event::{AfterAttempt, AgentCompleted, AgentFailed, EntryChange, Event, Record, Withdrawal},
@@ -23,6 +26,12 @@ impl MapState {
             self.breaker = Breaker::HalfOpen { successes: 0 };
         } else if let Event::CircuitClosed {} = &record.event {
             self.breaker = Breaker::default();
+        } else if let Event::ConcurrencyChanged { max, .. } = &record.event {
+            // Growing is slow and says nothing about attempts that began before it.
+            if self.ceiling.is_none_or(|before| *max < before) {
+                self.cut_at = Some(record.timestamp);
+            }
+            self.ceiling = Some(*max);
         }
         Ok(())
     }
@@ -39,6 +48,18 @@ impl MapState {
             }
             Event::AgentCompleted(done) => self.complete(at, done),
             Event::AgentFailed(failed) => self.fail(at, failed),
+            Event::AgentReleased { .. } | Event::ResolutionFailed { .. } => {
+                let waiting = waiting(&self.item_mut(at)?.stage).ok_or(Misplaced)?;
+                self.enter(at, waiting)
+            }
+            Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(Misplaced)?),
+            Event::ResolutionCompleted { commit, commits, .. } => {
+                self.resolved(at, commit, *commits)
+            }
+            Event::AgentUsage { cost_usd, .. } => {
+                self.item_mut(at)?.cost_usd += cost_usd.unwrap_or_default();
+                Ok(())
+            }
             Event::AgentRetrying { retry_at, .. } => {
                 self.leave_end(at)?;
                 self.enter(at, Stage::Waiting { retry_at: *retry_at })
@@ -62,10 +83,7 @@ impl MapState {
                 }
                 Ok(())
             }
-            Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. } => {
+            crate::effect_news!() => {
                 self.item_mut(at)?.ledger.get_or_insert_default().apply(event);
                 Ok(())
             }
@@ -75,9 +93,9 @@ impl MapState {
                 }
                 self.end(at, Stage::Successful)
             }
-            Event::MergeConflict { .. } => {
+            Event::MergeConflict { paths, resolver, .. } => {
                 self.item_mut(at)?.conflicts += 1;
-                Ok(())
+                if resolver.is_some() { self.conflict(at, paths) } else { Ok(()) }
             }
             Event::WorktreePreserved { path, .. } => {
                 if !path.is_empty() && !path.starts_with("refs/") {
@@ -90,12 +108,11 @@ impl MapState {
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
-            | Event::AgentUsage { .. }
+            | crate::agent_news!()
+            | Event::QuotaWarned { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
+            | crate::approval_news!()
             | Event::GitTampering { .. } => Ok(()),
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -106,9 +123,12 @@ impl MapState {
             | Event::PhaseCompleted { .. }
             | Event::ItemsSelected { .. }
             | Event::ItemQueued {}
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | crate::circuit_news!()
+            | Event::ConcurrencyChanged { .. }
+            | Event::QuotaPaused(_)
+            | Event::QuotaResumed {}
+            | Event::BudgetExceeded { .. }
+            | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => Err(Misplaced),
         }
     }
@@ -131,6 +151,8 @@ impl MapState {
             correlation_id: None,
             ledger: None,
             edited: None,
+            cost_usd: 0.0,
+            setbacks: Vec::new(),
         });
         Ok(())
     }
@@ -179,7 +201,9 @@ impl MapState {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
-            | Stage::Merging(_) => Err(Misplaced),
+            | Stage::Merging(_)
+            | Stage::Conflicted(_)
+            | Stage::Resolving { .. } => Err(Misplaced),
         }
     }
 
@@ -200,7 +224,9 @@ impl MapState {
     fn complete(&mut self, at: u32, done: &AgentCompleted) -> Result<(), Misplaced> {
         let Stage::Running { probe, .. } = self.item_mut(at)?.stage else { return Err(Misplaced) };
         self.breaker.ended(true, probe);
-        self.item_mut(at)?.attempts += 1;
+        let item = self.item_mut(at)?;
+        item.attempts += 1;
+        item.setbacks = Vec::new();
         self.counts.recovered += u32::from(done.recovered > 0);
         if done.has_commits() {
             let AgentCompleted { base, head, commits, .. } = done.clone();
@@ -218,6 +244,8 @@ impl MapState {
         let item = self.item_mut(at)?;
         item.attempts += 1;
         item.failed += 1;
+        Setback::of(failed.attempt, failed.step.as_deref(), &failed.failure)
+            .remember(&mut item.setbacks);
         match failed.then {
             AfterAttempt::Handler => self.enter(at, Stage::Handling { agent }),
             // What it comes to is in the next record; without one, it is tried again.
@@ -227,15 +255,43 @@ impl MapState {
         }
     }
 
+    /// Takes in that an item's commits wait for an agent to resolve their conflict.
+    fn conflict(&mut self, at: u32, paths: &[String]) -> Result<(), Misplaced> {
+        let Stage::Merging(commits) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
+        let conflict = Conflict { commits: (**commits).clone(), paths: paths.to_owned() };
+        self.enter(at, Stage::Conflicted(Box::new(conflict)))
+    }
+
+    /// Takes in that an agent begins to resolve a conflict.
+    fn resolve(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
+        let is_free = !self.index.running.contains_key(&agent);
+        let Stage::Conflicted(conflict) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
+        let conflict = conflict.clone();
+        if !is_free {
+            return Err(Misplaced);
+        }
+        self.enter(at, Stage::Resolving { agent, conflict })
+    }
+
+    /// Takes in that a conflict is resolved by a commit.
+    fn resolved(&mut self, at: u32, commit: &str, commits: u64) -> Result<(), Misplaced> {
+        let Stage::Resolving { conflict, .. } = &self.item_mut(at)?.stage else {
+            return Err(Misplaced);
+        };
+        let (base, head) = (conflict.commits.base.clone(), commit.to_owned());
+        self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
+    }
+
     /// Takes in that a run ended or died: nothing is under way any more.
     pub(super) fn release(&mut self, by_a_crash: bool) {
         let running: Vec<u32> = self.index.running.values().copied().collect();
         for at in running {
             // The places come from the index, so the item is there.
-            if let Ok(item) = self.item_mut(at) {
-                item.lost += u32::from(by_a_crash);
+            let Ok(item) = self.item_mut(at) else { continue };
+            item.lost += u32::from(by_a_crash);
+            if let Some(stage) = waiting(&item.stage) {
+                self.enter(at, stage).ok();
             }
-            self.enter(at, Stage::Pending).ok();
         }
     }
 
@@ -256,7 +312,9 @@ impl MapState {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
-            | Stage::Merging(_) => &mut counts.successful,
+            | Stage::Merging(_)
+            | Stage::Conflicted(_)
+            | Stage::Resolving { .. } => &mut counts.successful,
         };
         *count += 1;
         // That a dead letter is still one is no news, and nothing to stop a job for.
@@ -275,7 +333,9 @@ impl MapState {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
-            | Stage::Merging(_) => Ok(()),
+            | Stage::Merging(_)
+            | Stage::Conflicted(_)
+            | Stage::Resolving { .. } => Ok(()),
         }
     }
 
@@ -291,5 +351,20 @@ impl MapState {
 
     fn item_mut(&mut self, at: u32) -> Result<&mut ItemState, Misplaced> {
         usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)).ok_or(Misplaced)
+    }
+}
+
+/// Returns where an item waits whose agent was called off; `None` if none was at it.
+fn waiting(stage: &Stage) -> Option<Stage> {
+    match stage {
+        Stage::Running { .. } | Stage::Handling { .. } => Some(Stage::Pending),
+        Stage::Resolving { conflict, .. } => Some(Stage::Conflicted(conflict.clone())),
+        Stage::Pending
+        | Stage::Waiting { .. }
+        | Stage::Merging(_)
+        | Stage::Conflicted(_)
+        | Stage::Successful
+        | Stage::DeadLettered
+        | Stage::Skipped => None,
     }
 }

@@ -128,7 +128,7 @@ impl ItemSummary {
     /// Takes in something that happened to an item, to an agent or to the breaker.
     pub fn apply(&mut self, record: &Record) {
         match &record.event {
-            Event::AgentStarted { attempt, .. } => {
+            Event::AgentStarted { attempt, .. } | Event::ResolutionStarted { attempt, .. } => {
                 if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
                     let (item, since) = (item.clone(), record.timestamp);
                     let busy = BusyAgent { item, attempt: *attempt, since, step: None };
@@ -145,6 +145,14 @@ impl ItemSummary {
             }
             Event::WorktreeMerged { .. } => self.end(record, |counts| &mut counts.successful),
             Event::AgentFailed(failed) if failed.then != AfterAttempt::Handler => self.free(record),
+            // What it comes to is in the next record.
+            Event::AgentReleased { .. }
+            | Event::ResolutionFailed { .. }
+            | Event::MergeConflict { resolver: Some(_), .. } => self.free(record),
+            Event::ResolutionCompleted { .. } => {
+                self.free(record);
+                self.merging.extend(record.item_id.clone());
+            }
             Event::AgentRetrying { .. } => {
                 self.free(record);
                 self.retried += 1;
@@ -203,19 +211,17 @@ impl ItemSummary {
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | crate::agent_news!()
+            | crate::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | crate::approval_news!()
+            | crate::effect_news!()
             | Event::CheckpointCreated { .. } => {}
         }
     }

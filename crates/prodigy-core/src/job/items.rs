@@ -1,12 +1,15 @@
 //! What follows from what happens to the items.
 
-use super::{Decision, Ending, MapState, Replays, Surroundings, map::Merging, verdict::Scene};
+use super::{
+    Conflict, Decision, Ending, Job, Merging, Replays, Surroundings, conflict::Took, verdict::Scene,
+};
 use crate::{
+    agent::Limit,
     event::{AfterAttempt, AgentCompleted, AgentFailed, Allowed, Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
     signature::told,
-    workflow::ErrorPolicy,
+    workflow::{ErrorPolicy, OnConflict},
 };
 
 /// What holds for the items of a job; it comes from the workflow and the command line.
@@ -16,6 +19,8 @@ pub struct MapRules<'a> {
     pub max_parallel: u32,
     /// What to do when they fail.
     pub policy: &'a ErrorPolicy,
+    /// What to do when their commits conflict.
+    pub on_conflict: &'a OnConflict,
     /// Whether a job without items fails.
     pub needs_items: bool,
     /// The dead letters that are tried again in this run.
@@ -74,6 +79,19 @@ pub enum ItemInput {
         /// What it cost.
         cost_usd: f64,
     },
+    /// An attempt ran into a limit of an account: it counts as not made.
+    Limited {
+        /// Who made it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// The limit.
+        limit: Limit,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
+    },
     /// The handler of the error policy ended.
     Handled {
         /// Who ran it.
@@ -104,6 +122,34 @@ pub enum ItemInput {
         target: String,
         /// The paths in conflict.
         paths: Vec<String>,
+    },
+    /// The conflict of an item is resolved.
+    Resolved {
+        /// In whose worktree.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// The commit that has both sides.
+        commit: String,
+        /// How many commits the item's branch has with it.
+        commits: u64,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
+    },
+    /// The conflict of an item could not be resolved.
+    Unresolved {
+        /// In whose worktree.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// Why.
+        failure: Failure,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
     },
     /// An item's commits did not survive.
     CommitsGone {
@@ -150,6 +196,17 @@ pub enum ItemAction {
         /// Why the attempt failed.
         failure: Failure,
     },
+    /// Have an agent resolve the conflict of an item.
+    Resolve {
+        /// In whose worktree.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// The attempt whose commits are in conflict, from 1.
+        attempt: u32,
+        /// The conflict.
+        conflict: Conflict,
+    },
     /// Merge an item's commits.
     Merge {
         /// The item's place.
@@ -168,13 +225,13 @@ pub enum ItemAction {
 
 /// Decides what follows from what happened to the items.
 pub(super) fn hear(
-    map: Option<&MapState>,
+    job: &Job,
     input: ItemInput,
     rules: MapRules<'_>,
     surroundings: Surroundings<'_>,
 ) -> Decision {
-    let Some(map) = map else { return choose(input, rules) };
-    let scene = Scene { map, rules, surroundings };
+    let Some(map) = &job.map else { return choose(input, rules) };
+    let scene = Scene { job, map, rules, surroundings };
     match input {
         // They are chosen once.
         ItemInput::Selected { .. } | ItemInput::Unusable(_) => Decision::default(),
@@ -191,12 +248,21 @@ pub(super) fn hear(
             let failed = AgentFailed { attempt, step, name, failure, duration_ms, cost_usd, then };
             scene.failed(agent, item, failed)
         }
+        ItemInput::Limited { agent, item, limit, duration_ms, cost_usd } => {
+            scene.limited(agent, item, limit, duration_ms, cost_usd)
+        }
         ItemInput::Handled { agent, item, failure, handler } => {
             let handler = handler.map(|broken| told(broken, None));
             scene.handled(agent, item, failure, handler)
         }
         ItemInput::Merged { item, source, target, tip } => scene.merged(item, source, target, tip),
         ItemInput::Conflict { item, target, paths } => scene.conflict(item, target, paths),
+        ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd } => {
+            scene.resolved(agent, item, commit, commits, Took { duration_ms, cost_usd })
+        }
+        ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd } => {
+            scene.unresolved(agent, item, told(failure, None), Took { duration_ms, cost_usd })
+        }
         ItemInput::CommitsGone { item } => {
             scene.again(item, Vec::new(), "its commits did not survive a loss of power")
         }
@@ -204,7 +270,7 @@ pub(super) fn hear(
 }
 
 /// Takes in the items of a job that has none yet.
-fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
+pub(super) fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
     match input {
         ItemInput::Selected { ids, .. } if ids.is_empty() && rules.needs_items => {
             let failure = Failure::new(FailureKind::InputMissing, "no items were selected");
@@ -225,9 +291,12 @@ fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
         | ItemInput::Unclaimed { .. }
         | ItemInput::Completed { .. }
         | ItemInput::Failed { .. }
+        | ItemInput::Limited { .. }
         | ItemInput::Handled { .. }
         | ItemInput::Merged { .. }
         | ItemInput::Conflict { .. }
+        | ItemInput::Resolved { .. }
+        | ItemInput::Unresolved { .. }
         | ItemInput::CommitsGone { .. } => Decision::default(),
     }
 }

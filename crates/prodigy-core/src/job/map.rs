@@ -1,9 +1,10 @@
 //! The items of a job: what its events add up to.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::{Setback, index::Index};
 use crate::{
     Timestamp,
     effect::Ledger,
@@ -37,6 +38,12 @@ pub struct MapState {
     /// When a dead letter was last claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_replay: Option<Timestamp>,
+    /// How many attempts may be under way at once, if a provider had no room for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<u32>,
+    /// When that was last made less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_at: Option<Timestamp>,
     #[serde(skip)]
     pub(super) index: Index,
 }
@@ -56,18 +63,10 @@ struct Stored {
     kept: BTreeSet<u32>,
     #[serde(default)]
     last_replay: Option<Timestamp>,
-}
-
-/// Where the items are that are under way, so that nobody has to look for them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Index {
-    pub(super) by_id: HashMap<ItemId, u32>,
-    pub(super) pending: BTreeSet<u32>,
-    pub(super) waiting: BTreeSet<(Timestamp, u32)>,
-    pub(super) running: BTreeMap<AgentId, u32>,
-    pub(super) merging: BTreeSet<u32>,
-    /// Those that were claimed from the dead letter queue and have not ended.
-    pub(super) replaying: BTreeSet<u32>,
+    #[serde(default)]
+    ceiling: Option<u32>,
+    #[serde(default)]
+    cut_at: Option<Timestamp>,
 }
 
 /// One item of a job.
@@ -104,6 +103,12 @@ pub struct ItemState {
     /// The SHA-256 of the data that took the place of what was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Box<str>>,
+    /// What agents said they cost over all its attempts.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub cost_usd: f64,
+    /// How its last attempts failed, for whoever tries it again; the last one is the latest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setbacks: Vec<Setback>,
 }
 
 impl ItemState {
@@ -139,6 +144,15 @@ pub enum Stage {
     },
     /// It succeeded, and its commits are about to be merged.
     Merging(Box<Merging>),
+    /// Its commits conflict, and it waits for an agent to resolve that.
+    Conflicted(Box<Conflict>),
+    /// An agent resolves the conflict of its commits.
+    Resolving {
+        /// In whose worktree.
+        agent: AgentId,
+        /// The conflict.
+        conflict: Box<Conflict>,
+    },
     /// It is done.
     Successful,
     /// It is in the dead letter queue.
@@ -156,6 +170,15 @@ pub struct Merging {
     pub head: String,
     /// How many commits there are.
     pub commits: u64,
+}
+
+/// Commits that cannot be merged as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// The commits.
+    pub commits: Merging,
+    /// The paths in conflict.
+    pub paths: Vec<String>,
 }
 
 /// How many items ended in which way.
@@ -200,11 +223,30 @@ impl MapState {
         self.items.get(usize::try_from(at).ok()?)
     }
 
-    /// Returns the places of the items that can start now: those that waited to be tried
-    /// again come first, the others in the order chosen.
+    /// Returns the places of the items that can start now: those with a conflict come first,
+    /// which grows with time, then those that waited to be tried again, then the others in the
+    /// order chosen.
     pub fn ready(&self, now: Timestamp) -> impl Iterator<Item = u32> {
         let waited = self.index.waiting.range(..=(now, u32::MAX)).map(|(_, at)| *at);
-        waited.chain(self.index.pending.iter().copied())
+        let conflicted = self.index.conflicted.iter().copied();
+        conflicted.chain(waited).chain(self.index.pending.iter().copied())
+    }
+
+    /// Returns the items that wait for an agent to resolve their conflicts.
+    pub fn conflicts(&self) -> impl Iterator<Item = (&ItemState, &Conflict)> {
+        self.index.conflicted.iter().filter_map(|at| {
+            let item = self.item(*at)?;
+            if let Stage::Conflicted(conflict) = &item.stage {
+                Some((item, &**conflict))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Returns whether an item waits for an agent to resolve its conflict.
+    pub fn has_conflicts(&self) -> bool {
+        !self.index.conflicted.is_empty()
     }
 
     /// Returns when the next item that waits to be tried again may start.
@@ -224,7 +266,8 @@ impl MapState {
 
     /// Returns how many items wait, for an agent or to be tried again.
     pub fn pending(&self) -> u32 {
-        let waiting = self.index.pending.len() + self.index.waiting.len();
+        let Index { pending, waiting, conflicted, .. } = &self.index;
+        let waiting = pending.len() + waiting.len() + conflicted.len();
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
@@ -279,55 +322,45 @@ impl MapState {
                 | Stage::Waiting { .. }
                 | Stage::Running { .. }
                 | Stage::Handling { .. }
-                | Stage::Merging(_) => {}
+                | Stage::Merging(_)
+                | Stage::Conflicted(_)
+                | Stage::Resolving { .. } => {}
             }
         }
         known == self.total && recount == self.counts
     }
 }
 
-impl Index {
-    pub(super) fn forget(&mut self, at: u32, stage: &Stage) {
-        self.replaying.remove(&at);
-        match stage {
-            Stage::Pending => drop(self.pending.remove(&at)),
-            Stage::Waiting { retry_at } => drop(self.waiting.remove(&(*retry_at, at))),
-            Stage::Running { agent, .. } | Stage::Handling { agent } => {
-                self.running.remove(agent);
-            }
-            Stage::Merging(_) => drop(self.merging.remove(&at)),
-            Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
-        }
-    }
-
-    pub(super) fn learn(&mut self, at: u32, stage: &Stage, is_replay: bool) {
-        let is_over = matches!(stage, Stage::Successful | Stage::DeadLettered | Stage::Skipped);
-        if is_replay && !is_over {
-            self.replaying.insert(at);
-        }
-        match stage {
-            Stage::Pending => drop(self.pending.insert(at)),
-            Stage::Waiting { retry_at } => drop(self.waiting.insert((*retry_at, at))),
-            Stage::Running { agent, .. } | Stage::Handling { agent } => {
-                self.running.insert(*agent, at);
-            }
-            Stage::Merging(_) => drop(self.merging.insert(at)),
-            Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
-        }
-    }
-}
-
 impl From<Stored> for MapState {
     fn from(stored: Stored) -> Self {
-        let Stored { total, sha256, items, counts, judged, breaker, tally, kept, last_replay } =
-            stored;
+        let Stored { total, sha256, items, counts, judged, breaker, .. } = stored;
+        let Stored { tally, kept, last_replay, ceiling, cut_at, .. } = stored;
         let mut index = Index::default();
         for (at, item) in (0..).zip(&items) {
             index.by_id.insert(item.id.clone(), at);
             index.learn(at, &item.stage, item.replays > 0);
         }
-        Self { total, sha256, items, counts, judged, breaker, tally, kept, last_replay, index }
+        Self {
+            total,
+            sha256,
+            items,
+            counts,
+            judged,
+            breaker,
+            tally,
+            kept,
+            last_replay,
+            ceiling,
+            cut_at,
+            index,
+        }
     }
+}
+
+/// Returns whether a sum need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nothing(sum: &f64) -> bool {
+    *sum == 0.0
 }
 
 /// Returns whether a number need not be written.

@@ -1,15 +1,21 @@
 //! A job: the fold over its journal, and the decision what follows.
 
 mod again;
+mod conflict;
+mod costs;
 mod decide;
 mod dispatch;
 mod fold;
+mod index;
 mod item_summary;
 mod items;
 mod map;
+mod names;
 mod pace;
 mod position;
 mod replays;
+mod setback;
+mod spending;
 mod state;
 mod summary;
 mod verdict;
@@ -17,12 +23,16 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Action, Decision, Ending, Input, StepNames, Surroundings, decide};
+pub use costs::Costs;
+pub use decide::{Action, Decision, Ending, Input, Surroundings, decide};
 pub use dispatch::POISON;
 pub use item_summary::{BusyAgent, Circuit, ItemSummary};
 pub use items::{ItemAction, ItemInput, MapRules};
-pub use map::{ItemCounts, ItemState, MapState, Merging, Stage};
+pub use map::{Conflict, ItemCounts, ItemState, MapState, Merging, Stage};
+pub use names::{AskingSteps, StepNames};
 pub use pace::Pace;
 pub use replays::{Replays, Stopped, StoppedBy};
+pub use setback::Setback;
+pub use spending::{Overspent, Paused, Spending, UsedShare};
 pub use state::{End, Job, JobTreeState, Unexpected, set_output, set_step_result};
 pub use summary::{JobStatus, Summary};

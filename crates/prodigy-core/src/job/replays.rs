@@ -177,7 +177,9 @@ impl Replays {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
-            | Stage::Merging(_) => return,
+            | Stage::Merging(_)
+            | Stage::Conflicted(_)
+            | Stage::Resolving { .. } => return,
         };
         let Some(number) = self.under_way.remove(&at) else { return };
         let signature = if let Event::ItemDeadLettered { failure, .. } = &record.event {

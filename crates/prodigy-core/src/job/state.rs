@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Timestamp,
+    agent::Usage,
     effect::Ledger,
     event::{
         CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record, Snapshot,
@@ -14,7 +15,10 @@ use crate::{
     vars::Vars,
 };
 
-use super::map::MapState;
+use super::{
+    map::MapState,
+    spending::{Overspent, Paused, UsedShare},
+};
 
 /// A job, as far as its events tell.
 ///
@@ -61,6 +65,18 @@ pub struct Job {
     pub failing_inside: u32,
     /// What agents said they cost.
     pub cost_usd: f64,
+    /// The tokens that they used.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    pub tokens: Usage,
+    /// The limit that keeps it from going on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Paused>,
+    /// How much of a limit is used, if an agent said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<UsedShare>,
+    /// The budget that is spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overspent: Option<Overspent>,
     /// What its own steps changed outside, as far as that was declared.
     #[serde(default, skip_serializing_if = "Ledger::is_empty")]
     pub ledger: Ledger,
@@ -149,20 +165,18 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, reopened, found, .. } => {
-                if let (Some(found), Some(started)) = (found, &mut self.started) {
-                    started.found = Some((**found).clone());
+            Event::JobResumed { workflow, reopened, found, budget, .. } => {
+                if let Some(started) = &mut self.started {
+                    started.budget = budget.unwrap_or(started.budget);
+                    started.found = found.as_deref().cloned().or(started.found.take());
                 }
-                self.resume(workflow.as_ref());
+                self.resume(workflow.as_ref(), record.timestamp);
                 if let Some(reopened) = reopened {
                     self.reopen(reopened);
                 }
             }
             Event::JobPaused { reason, message } => {
-                if let Some(map) = &mut self.map {
-                    map.release(false);
-                }
-                self.end = Some(End::Paused { reason: *reason, message: message.clone() });
+                self.pause(*reason, message);
             }
             Event::JobCompleted { status, .. } => self.end = Some(End::Completed(*status)),
             Event::JobFailed { step, failure } => {
@@ -199,9 +213,13 @@ impl Job {
                 self.tree = Some(JobTreeState { path, branch, base });
             }
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
-            Event::AgentUsage { cost_usd, .. } => self.cost_usd += cost_usd,
+            Event::AgentUsage { .. }
+            | Event::QuotaPaused(_)
+            | Event::QuotaWarned { .. }
+            | Event::QuotaResumed {}
+            | Event::BudgetExceeded { .. } => self.apply_spending(&record.event, record.timestamp),
             Event::WorktreePreserved { .. } | Event::WorktreeCleaned { .. } => self.tidy = true,
-            Event::CircuitOpen { .. } | Event::CircuitHalfOpen {} | Event::CircuitClosed {} => {
+            crate::circuit_news!() | Event::ConcurrencyChanged { .. } => {
                 self.apply_to_item(record)?;
             }
             Event::ItemQueued {}
@@ -209,23 +227,22 @@ impl Job {
             | Event::AgentCompleted(_)
             | Event::AgentFailed(_)
             | Event::AgentRetrying { .. }
+            | Event::AgentReleased { .. }
             | Event::ItemSkipped { .. }
             | Event::ItemDeadLettered { .. }
+            | crate::resolution_news!()
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. } => return Err(order(record.event.event_type())),
-            Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. } => {
+            | crate::approval_news!() => return Err(order(record.event.event_type())),
+            crate::effect_news!() => {
                 self.ledger.apply(&record.event);
             }
             Event::StepFailed { .. }
+            | crate::agent_news!()
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         self.seq = expected;
@@ -283,13 +300,17 @@ impl Job {
         let event = record.event.event_type();
         let order = Unexpected::Order { seq: record.seq, event };
         let Some(map) = &mut self.map else { return Err(order) };
-        if record.item_id.is_none() && !event.starts_with("circuit_") {
+        let of_all = event.starts_with("circuit_") || event == "concurrency_changed";
+        if record.item_id.is_none() && !of_all {
             // The worktree of an agent came or went.
             return Ok(());
         }
         map.apply(record).map_err(|_| order)?;
-        if let Event::AgentUsage { cost_usd, .. } = &record.event {
-            self.cost_usd += cost_usd;
+        self.apply_spending(&record.event, record.timestamp);
+        let is_start =
+            matches!(record.event, Event::AgentStarted { .. } | Event::ResolutionStarted { .. });
+        if let (true, Some(quota)) = (is_start, &mut self.quota) {
+            quota.probe.clone_from(&record.item_id);
         }
         Ok(())
     }

@@ -4,12 +4,12 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{End, ItemSummary};
+use super::{Costs, End, ItemSummary};
 use crate::{
     Timestamp,
     event::{
-        CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record, StepStatus,
-        is_top_level,
+        CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, QuotaPaused, Record,
+        StepStatus, is_top_level,
     },
 };
 
@@ -41,8 +41,10 @@ pub struct Summary {
     pub items: Option<ItemSummary>,
     /// How often the job was taken up again.
     pub resumed: u32,
-    /// What agents said they cost.
-    pub cost_usd: f64,
+    /// What agents cost.
+    pub costs: Costs,
+    /// The limit that keeps it from going on.
+    pub quota: Option<QuotaPaused>,
     /// The job's branch.
     pub branch: Option<String>,
     /// The job's worktree, as long as it is there.
@@ -83,11 +85,9 @@ impl Summary {
     /// Takes in the next record.
     pub fn apply(&mut self, record: &Record) {
         self.records += 1;
+        self.costs.apply(record);
         let before = self.last_at.replace(record.timestamp);
         if record.item_id.is_some() || record.agent_id.is_some() {
-            if let Event::AgentUsage { cost_usd, .. } = &record.event {
-                self.cost_usd += cost_usd;
-            }
             if let Some(items) = self.items.as_mut().filter(|_| record.item_id.is_some()) {
                 items.apply(record);
             }
@@ -100,7 +100,7 @@ impl Summary {
                 self.steps_total = steps_in_all(started);
                 self.started = Some((**started).clone());
             }
-            Event::JobResumed { workflow, .. } => {
+            Event::JobResumed { workflow, budget, .. } => {
                 self.resumed += 1;
                 self.end = None;
                 // A run that died ended with the record before this one.
@@ -110,6 +110,9 @@ impl Summary {
                     started.setup_steps = changed.setup_steps;
                     started.reduce_steps = changed.reduce_steps;
                     self.steps_total = steps_in_all(started);
+                }
+                if let (Some(budget), Some(started)) = (budget, &mut self.started) {
+                    started.budget = *budget;
                 }
                 self.release(record);
             }
@@ -132,11 +135,12 @@ impl Summary {
                 self.running = None;
                 self.steps_done += 1;
             }
-            Event::AgentUsage { cost_usd, .. } => self.cost_usd += cost_usd,
             Event::WorktreeCreated { path, branch, .. } => {
                 self.worktree = Some(path.clone());
                 self.branch = Some(branch.clone());
             }
+            Event::QuotaPaused(paused) => self.quota = Some((**paused).clone()),
+            Event::QuotaResumed {} => self.quota = None,
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
             Event::WorktreeCleaned { .. } => self.worktree = None,
             Event::PhaseStarted { phase, .. } => self.start_phase(*phase),
@@ -162,17 +166,20 @@ impl Summary {
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
+            | Event::AgentUsage { .. }
+            | crate::agent_news!()
+            | Event::AgentReleased { .. }
+            | Event::QuotaWarned { .. }
+            | Event::BudgetExceeded { .. }
+            | Event::ConcurrencyChanged { .. }
             | Event::WorktreePreserved { .. }
             | Event::MergeConflict { .. }
+            | crate::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | crate::approval_news!()
+            | crate::effect_news!()
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -381,7 +388,21 @@ mod tests {
             ),
             items: None,
             resumed: 2,
-            cost_usd: 0.125,
+            costs: Costs {
+                cost_usd: 0.125,
+                tokens: Usage {
+                    input_tokens: 0,
+                    output_tokens: 0,
+                    cache_read_tokens: 0,
+                    cache_write_tokens: 0,
+                },
+                told: 1,
+                untold: 0,
+                lost_usd: 0.125,
+                items: {},
+                step_usd: 0.0,
+            },
+            quota: None,
             branch: Some(
                 "prodigy/workflow-20260824-101500-a1b2c3d4",
             ),

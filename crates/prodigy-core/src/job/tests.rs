@@ -1,5 +1,7 @@
 //! Properties of jobs with many items: nothing is lost, whatever happens when.
 
+mod conflicts;
+mod limits;
 mod pace;
 mod replays;
 
@@ -10,14 +12,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Timestamp,
+    agent::{Limit, LimitKind},
     event::{
         AgentCompleted, Allowed, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record,
         StepCompleted, StepStatus,
     },
     failure::{Failure, FailureKind},
     ids::ItemId,
-    policy::{Backoff, Retry},
-    workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve},
+    policy::{Backoff, Budget, QuotaPolicy, Retry},
+    workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnConflict, OnItemFailure, Preserve},
 };
 
 /// What the outside world makes of one attempt.
@@ -29,6 +32,12 @@ enum Fate {
     Fails,
     /// It fails in another way.
     TimesOut,
+    /// The provider has no room.
+    Overloaded,
+    /// It runs into a usage limit that is lifted a minute later.
+    Limited,
+    /// The account has no money left.
+    Broke,
     /// The answer never comes before the next crash.
     Hangs,
 }
@@ -40,9 +49,19 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         1 => Just(Fate::Conflicts),
         2 => Just(Fate::Fails),
         1 => Just(Fate::TimesOut),
+        1 => Just(Fate::Overloaded),
+        1 => Just(Fate::Limited),
+        1 => Just(Fate::Broke),
         1 => Just(Fate::Hangs),
     ];
     prop::collection::vec(fate, 0..60)
+}
+
+/// Fates of attempts that never run into a limit of an account.
+fn calm() -> impl Strategy<Value = Vec<Fate>> {
+    fates().prop_map(|fates| {
+        fates.into_iter().filter(|fate| !matches!(fate, Fate::Limited | Fate::Broke)).collect()
+    })
 }
 
 fn policies() -> impl Strategy<Value = ErrorPolicy> {
@@ -96,6 +115,7 @@ struct World {
     job: Job,
     journal: Vec<Record>,
     policy: ErrorPolicy,
+    on_conflict: OnConflict,
     now: Timestamp,
     fates: std::vec::IntoIter<Fate>,
     /// Items whose work was done, once for each time their success was recorded.
@@ -105,6 +125,14 @@ struct World {
     replays: Replays,
     /// The places of dead letters that must not be replayed.
     refused: std::collections::BTreeSet<u32>,
+    quota: QuotaPolicy,
+    budget: Budget,
+    max_parallel: u32,
+    /// Whether every item asks an agent.
+    asks: bool,
+    waits: bool,
+    /// What each attempt costs.
+    cost_usd: f64,
 }
 
 /// What allows a replay.
@@ -118,6 +146,7 @@ impl World {
             job: Job::default(),
             journal: vec![],
             policy,
+            on_conflict: OnConflict::Rerun,
             now: Timestamp::UNIX_EPOCH,
             fates: fates.into_iter(),
             merged: BTreeMap::new(),
@@ -125,6 +154,12 @@ impl World {
             most_at_once: 0,
             replays: Replays::default(),
             refused: std::collections::BTreeSet::new(),
+            quota: QuotaPolicy::default(),
+            budget: Budget::default(),
+            max_parallel: 3,
+            asks: true,
+            waits: true,
+            cost_usd: 0.0,
         };
         world.write(
             Event::JobStarted(Box::new(JobStarted {
@@ -146,6 +181,7 @@ impl World {
                 yes: true,
                 by: None,
                 found: None,
+                budget: Budget::default(),
             }))
             .into(),
         );
@@ -172,17 +208,24 @@ impl World {
     }
 
     fn tell(&mut self, input: Input) -> Decision {
-        static NAMES: StepNames =
-            StepNames { steps: Vec::new(), setup: Vec::new(), reduce: Vec::new() };
+        let mut names = StepNames::default();
+        names.asks.steps = vec![self.asks];
         let rules = MapRules {
-            max_parallel: 3,
+            max_parallel: self.max_parallel,
             policy: &self.policy,
+            on_conflict: &self.on_conflict,
             needs_items: false,
             replays: &self.replays,
         };
         let surroundings = Surroundings {
-            names: &NAMES,
+            names: &names,
             rules: Some(rules),
+            spending: Spending {
+                quota: &self.quota,
+                budget: &self.budget,
+                waits: self.waits,
+                today_usd: 0.0,
+            },
             now: self.now,
             random: 0.5,
             busy: false,
@@ -245,6 +288,9 @@ impl World {
             Action::SyncTree => vec![Input::TreeSynced(None)],
             Action::Merge => vec![Input::NothingToMerge],
             Action::CleanTree => vec![Input::TreeCleaned { path: text("/t") }],
+            Action::Halt(reason) => {
+                vec![Input::Stop { reason, message: text("halt") }]
+            }
             Action::Finish(ending) => return Err(ending),
             Action::Item(action) => self.answer_item(action),
         })
@@ -270,7 +316,14 @@ impl World {
                 let head = |fate| if matches!(fate, Fate::Succeeds) { "tip" } else { "new" };
                 match self.fates.next().unwrap_or(Fate::Commits) {
                     Fate::Hangs => return vec![],
-                    fate @ (Fate::Fails | Fate::TimesOut) => ItemInput::Failed {
+                    fate @ (Fate::Limited | Fate::Broke) => ItemInput::Limited {
+                        agent,
+                        item,
+                        limit: limit(fate, self.now),
+                        duration_ms: 1,
+                        cost_usd: 0.0,
+                    },
+                    fate @ (Fate::Fails | Fate::TimesOut | Fate::Overloaded) => ItemInput::Failed {
                         agent,
                         item,
                         step: Some("1".into()),
@@ -316,19 +369,63 @@ impl World {
                     }
                 }
             }
+            ItemAction::Resolve { agent, item, .. } => match self.resolve(agent, item) {
+                Some(input) => input,
+                None => return vec![],
+            },
             ItemAction::Release { .. } => return vec![],
         };
-        vec![Input::Item(input)]
+        let used = match &input {
+            ItemInput::Completed { agent, item, .. }
+            | ItemInput::Failed { agent, item, .. }
+            | ItemInput::Resolved { agent, item, .. }
+            | ItemInput::Unresolved { agent, item, .. } => Some((*agent, *item)),
+            ItemInput::Selected { .. }
+            | ItemInput::Unusable(_)
+            | ItemInput::Found(_)
+            | ItemInput::Claimed { .. }
+            | ItemInput::Unclaimed { .. }
+            | ItemInput::Limited { .. }
+            | ItemInput::Handled { .. }
+            | ItemInput::Merged { .. }
+            | ItemInput::Conflict { .. }
+            | ItemInput::CommitsGone { .. } => None,
+        };
+        let used = used.filter(|_| self.cost_usd > 0.0).map(|(agent, item)| {
+            let id = self.job.map.as_ref().unwrap().item(item).unwrap().id.clone();
+            let event = Event::AgentUsage {
+                step: "1".into(),
+                agent: "claude".into(),
+                cost_usd: Some(self.cost_usd),
+                tokens: crate::agent::Usage::default(),
+                model: None,
+            };
+            Input::Inside(Fact { agent_id: Some(agent), item_id: Some(id), event })
+        });
+        used.into_iter().chain([Input::Item(input)]).collect()
     }
 }
 
 fn failure(fate: Fate) -> Failure {
     match fate {
         Fate::TimesOut => Failure::new(FailureKind::Timeout, "it took longer than 5s"),
-        Fate::Succeeds | Fate::Commits | Fate::Conflicts | Fate::Fails | Fate::Hangs => {
-            Failure::new(FailureKind::CommandFailed, "exit code 1")
-        }
+        Fate::Overloaded => Failure::new(FailureKind::ProviderOverloaded, "no room"),
+        Fate::Succeeds
+        | Fate::Commits
+        | Fate::Conflicts
+        | Fate::Fails
+        | Fate::Limited
+        | Fate::Broke
+        | Fate::Hangs => Failure::new(FailureKind::CommandFailed, "exit code 1"),
     }
+}
+
+/// Returns the limit that an agent ran into.
+fn limit(fate: Fate, now: Timestamp) -> Limit {
+    let kind = if matches!(fate, Fate::Broke) { LimitKind::Credits } else { LimitKind::Usage };
+    let resets_at = now.checked_add(Duration::from_secs(60)).unwrap();
+    let resets_at = (kind == LimitKind::Usage).then_some(resets_at);
+    Limit { kind, resets_at, window: None, message: "no more for now".into() }
 }
 
 fn step(path: String) -> StepCompleted {
@@ -409,10 +506,12 @@ proptest! {
     fn every_item_ends_exactly_once(
         items in 0_u32..12,
         policy in policies(),
+        on_conflict in conflicts::rules(),
         fates in fates(),
         crashes in prop::collection::vec(1_usize..60, 0..5),
     ) {
         let mut world = World::new(items, policy, fates);
+        world.on_conflict = on_conflict;
         let mut runs = 0;
         let mut crashes = crashes.into_iter();
         loop {
@@ -431,7 +530,7 @@ proptest! {
             }
             runs += 1;
             prop_assert!(runs < 200, "it never ends: {:?}", world.job.map);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         prop_assert!(map.is_finished() && map.is_conserved());
@@ -458,20 +557,24 @@ proptest! {
     fn attempts_are_bounded_and_success_is_final(
         items in 1_u32..8,
         policy in policies(),
+        on_conflict in conflicts::rules(),
         fates in fates(),
     ) {
-        let most = policy.retry.as_ref().map_or(1, |retry| retry.attempts.get());
+        // A provider without room is given five tries if the policy has no number.
+        let most = policy.retry.as_ref().map_or(5, |retry| retry.attempts.get());
+        let most_conflicts = if on_conflict == OnConflict::Fail { 1 } else { 2 };
         let mut world = World::new(items, policy, fates);
+        world.on_conflict = on_conflict;
         let mut runs = 0;
         while world.run(usize::MAX) != Some(Ending::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         for item in &map.items {
             prop_assert!(item.failed <= most, "{item:?}");
-            prop_assert!(item.conflicts <= 2, "{item:?}");
+            prop_assert!(item.conflicts <= most_conflicts, "{item:?}");
         }
         let phases = [PhaseName::Setup, PhaseName::Map, PhaseName::Reduce, PhaseName::Merge];
         prop_assert_eq!(&world.job.phases_done, &phases);

@@ -1,17 +1,20 @@
 //! What becomes of an item when an attempt of it or a merge of its commits has ended.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use super::{
-    Action, Decision, MapRules, MapState, Stage, Surroundings,
+    Action, Decision, Job, MapRules, MapState, Stage, Surroundings,
     items::ItemAction,
     map::{ItemState, Merging},
+    spending::{self, later},
 };
 use crate::{
     Timestamp,
+    agent::Limit,
     event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
     failure::{Class, Failure, FailureKind},
     ids::AgentId,
+    policy::{Backoff, Retry},
     workflow::{ErrorPolicy, OnItemFailure},
 };
 
@@ -25,6 +28,7 @@ enum Verdict {
 
 /// The items and what holds for them.
 pub(super) struct Scene<'a> {
+    pub(super) job: &'a Job,
     pub(super) map: &'a MapState,
     pub(super) rules: MapRules<'a>,
     pub(super) surroundings: Surroundings<'a>,
@@ -43,6 +47,8 @@ impl Scene<'_> {
             | Stage::Waiting { .. }
             | Stage::Handling { .. }
             | Stage::Merging(_)
+            | Stage::Conflicted(_)
+            | Stage::Resolving { .. }
             | Stage::Successful
             | Stage::DeadLettered
             | Stage::Skipped => None,
@@ -65,6 +71,8 @@ impl Scene<'_> {
         {
             facts.push(Event::CircuitClosed {}.into());
         }
+        facts.extend(self.lifted(item));
+        facts.extend(self.widened());
         Decision { facts, actions, tick: true, wake: None }
     }
 
@@ -83,6 +91,7 @@ impl Scene<'_> {
             Verdict::Handler(_) => AfterAttempt::Handler,
         };
         let attempts = failed.attempt;
+        let narrowed = self.narrowed(&failed);
         let mut facts = vec![about(item, Some(agent), Event::AgentFailed(Box::new(failed)))];
         let mut release = Some(true);
         let mut actions = Vec::new();
@@ -115,7 +124,83 @@ impl Scene<'_> {
             let until = later(self.surroundings.now, config.timeout);
             facts.push(Event::CircuitOpen { failures, until }.into());
         }
+        facts.extend(self.lifted(item));
+        facts.extend(narrowed);
         Decision { facts, actions, tick: true, wake: None }
+    }
+
+    /// Puts an item back whose attempt ran into a limit of an account; nothing is charged to it.
+    pub(super) fn limited(
+        &self,
+        agent: AgentId,
+        at: u32,
+        limit: Limit,
+        duration_ms: u64,
+        cost_usd: f64,
+    ) -> Decision {
+        let handling = Stage::Handling { agent };
+        let handled = self.map.item(at).filter(|item| item.stage == handling);
+        let resolved = self.resolving(agent, at).map(|(item, _)| item);
+        let item = self.under_way(agent, at).map(|(item, _)| item).or(handled).or(resolved);
+        let Some(item) = item else { return Decision::default() };
+        let reason = limit.message.clone();
+        let paused = spending::limited(self.job, limit, None, self.surroundings);
+        if item.is_uncertain() && handled.is_none() && resolved.is_none() {
+            // Nobody knows how far it had come, so it cannot just be made again.
+            let failure = Failure::new(FailureKind::Interrupted, reason);
+            let failed = AgentFailed {
+                attempt: 0,
+                step: None,
+                name: None,
+                failure,
+                duration_ms,
+                cost_usd,
+                then: AfterAttempt::DeadLetter,
+            };
+            let mut decision = self.failed(agent, at, failed);
+            decision.facts.extend(paused.map(Fact::from));
+            return decision;
+        }
+        let event = Event::AgentReleased { reason, duration_ms, cost_usd };
+        let mut facts = vec![about(item, Some(agent), event)];
+        facts.extend(paused.map(Fact::from));
+        let release = ItemAction::Release { agent, failed: false };
+        Decision { facts, actions: vec![Action::Item(release)], tick: true, wake: None }
+    }
+
+    /// Says that a limit is lifted, if an attempt that tried has come through.
+    pub(super) fn lifted(&self, item: &ItemState) -> Option<Fact> {
+        let probe = self.job.quota.as_ref().and_then(|paused| paused.probe.as_ref());
+        let is_lifted = probe == Some(&item.id);
+        is_lifted.then(|| Event::QuotaResumed {}.into())
+    }
+
+    /// Allows half as many attempts when the provider had no room for one.
+    ///
+    /// All that were under way then are likely to hear the same: they count once.
+    fn narrowed(&self, failed: &AgentFailed) -> Option<Fact> {
+        let kinds = [FailureKind::RateLimited, FailureKind::ProviderOverloaded];
+        let began = Duration::from_millis(failed.duration_ms);
+        let began = self.surroundings.now.checked_sub(began).unwrap_or(Timestamp::MIN);
+        if !kinds.contains(&failed.failure.kind) || self.map.cut_at.is_some_and(|at| began < at) {
+            return None;
+        }
+        let max = (self.most() / 2).max(1);
+        let reason = format!("the provider had no room: {}", failed.failure.kind);
+        (max < self.most()).then(|| Event::ConcurrencyChanged { max, reason }.into())
+    }
+
+    /// Allows one attempt more when one came through.
+    fn widened(&self) -> Option<Fact> {
+        let max = self.most() + 1;
+        let reason = "an attempt came through".to_owned();
+        (max <= self.rules.max_parallel).then(|| Event::ConcurrencyChanged { max, reason }.into())
+    }
+
+    /// Returns how many attempts may be under way at once.
+    fn most(&self) -> u32 {
+        let most = self.rules.max_parallel;
+        self.map.ceiling.map_or(most, |ceiling| ceiling.min(most))
     }
 
     /// Applies the error policy.
@@ -126,7 +211,16 @@ impl Scene<'_> {
             return Verdict::DeadLetter;
         }
         let failed = item.failed + 1;
-        if let Some(retry) = retry.as_ref().filter(|retry| retry.allows(failed, failure.kind)) {
+        let patience = patience();
+        let retry = match (retry, failure.kind) {
+            // What is spent is spent, however often it is tried.
+            (_, FailureKind::BudgetExceeded) => None,
+            (Some(retry), _) => Some(retry),
+            // The provider had no room, which says nothing about the item.
+            (None, FailureKind::RateLimited | FailureKind::ProviderOverloaded) => Some(&patience),
+            (None, _) => None,
+        };
+        if let Some(retry) = retry.filter(|retry| retry.allows(failed, failure.kind)) {
             return Verdict::Retry { delay: retry.delay(failed, self.surroundings.random) };
         }
         match on_item_failure {
@@ -178,72 +272,32 @@ impl Scene<'_> {
         }
     }
 
-    fn merging(&self, at: u32) -> Option<(&ItemState, &Merging)> {
-        let item = self.map.item(at)?;
-        match &item.stage {
-            Stage::Merging(commits) => Some((item, commits)),
-            Stage::Running { .. }
-            | Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Handling { .. }
-            | Stage::Successful
-            | Stage::DeadLettered
-            | Stage::Skipped => None,
-        }
-    }
-
-    pub(super) fn merged(&self, at: u32, source: String, target: String, tip: String) -> Decision {
-        let Some((item, commits)) = self.merging(at) else { return Decision::default() };
-        let commits = commits.commits;
-        let event = Event::WorktreeMerged { source, target, commit: tip, commits };
-        Decision { facts: vec![about(item, None, event)], tick: true, ..Decision::default() }
-    }
-
-    /// Tries the item once more on the new base, then gives it up.
-    pub(super) fn conflict(&self, at: u32, target: String, paths: Vec<String>) -> Decision {
-        let Some((item, _)) = self.merging(at) else { return Decision::default() };
-        let shown = paths.iter().take(5).map(|path| format!("`{path}`")).collect::<Vec<_>>();
-        let shown = shown.join(", ");
-        let conflict = about(item, None, Event::MergeConflict { target, paths });
-        if item.conflicts == 0 && !item.is_uncertain() {
-            let reason = "its commits conflict with what was merged meanwhile";
-            return self.again(at, vec![conflict], reason);
-        }
-        let message = if shown.is_empty() {
-            "its commits have nothing in common with the job's branch".to_owned()
-        } else {
-            format!("its commits conflict with those of other items in {shown}")
-        };
-        let failure = Failure::new(FailureKind::MergeConflict, message);
-        let event = Event::ItemDeadLettered { attempts: item.attempts, failure };
-        let facts = vec![conflict, about(item, None, event)];
-        Decision { facts, tick: true, ..Decision::default() }
-    }
-
-    /// Tries an item whose commits could not be merged again, at once.
-    pub(super) fn again(&self, at: u32, mut facts: Vec<Fact>, reason: &str) -> Decision {
-        let Some((item, _)) = self.merging(at) else { return Decision::default() };
-        let delay = Duration::ZERO;
-        facts.push(self.retrying(item, item.attempts + 1, delay, reason.to_owned()));
-        Decision { facts, tick: true, ..Decision::default() }
-    }
-
-    fn retrying(&self, item: &ItemState, attempt: u32, delay: Duration, reason: String) -> Fact {
+    pub(super) fn retrying(
+        &self,
+        item: &ItemState,
+        attempt: u32,
+        delay: Duration,
+        reason: String,
+    ) -> Fact {
         let retry_at = later(self.surroundings.now, delay);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         about(item, None, Event::AgentRetrying { attempt, delay_ms, retry_at, reason })
     }
 }
 
+/// Returns how an item is tried again that found a provider without room, if the workflow
+/// does not say how.
+fn patience() -> Retry {
+    Retry {
+        attempts: NonZeroU32::MIN.saturating_add(4),
+        backoff: Backoff::Exponential { initial: Duration::from_secs(2), multiplier: 2.0 },
+        max_delay: Some(Duration::from_secs(60)),
+        jitter: true,
+        retry_on: Vec::new(),
+    }
+}
+
 /// Says something about an item.
 pub(super) fn about(item: &ItemState, agent_id: Option<AgentId>, event: Event) -> Fact {
     Fact { agent_id, item_id: Some(item.id.clone()), event }
-}
-
-/// Returns a moment that comes later, or the last one there is.
-fn later(now: Timestamp, delay: Duration) -> Timestamp {
-    jiff::SignedDuration::try_from(delay)
-        .ok()
-        .and_then(|delay| now.checked_add(delay).ok())
-        .unwrap_or(Timestamp::MAX)
 }

@@ -7,6 +7,7 @@
 
 mod automaton;
 mod forms;
+mod inherited;
 mod stream;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
@@ -14,6 +15,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 use serde_json::{Map, Value};
 
 use automaton::Automaton;
+pub use inherited::inherited;
 pub use stream::MaskStream;
 
 /// What stands in the place of a secret.

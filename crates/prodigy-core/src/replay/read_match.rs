@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::{
     Match,
-    matching::fits,
     read::{Reader, text, whole, word},
     words::CLASSES,
 };
@@ -12,6 +11,7 @@ use crate::{
     diagnostic::Diagnostic,
     failure::{Class, FailureKind},
     nearest::{did_you_mean, nearest},
+    wildcard::fits,
     yaml::Node,
 };
 

@@ -75,6 +75,12 @@ impl Text {
         }
     }
 
+    /// Makes a text that has no values in it, whatever it looks like.
+    pub fn literal(text: impl Into<String>) -> Self {
+        let source = text.into();
+        Self { parts: vec![Part::Literal(source.clone())], source, sink: Sink::Text }
+    }
+
     /// Returns the template as written.
     pub fn source(&self) -> &str {
         &self.source

@@ -15,7 +15,9 @@ pub fn step_label(step: &Step) -> String {
     }
     match &step.action {
         StepAction::Shell { script, .. } => format!("shell: {}", first_line(script.source())),
-        StepAction::Agent { agent, prompt } => format!("{agent}: {}", first_line(prompt.source())),
+        StepAction::Agent { agent, prompt, .. } => {
+            format!("{agent}: {}", first_line(prompt.source()))
+        }
         StepAction::WriteFile { path, .. } => format!("write_file: {}", first_line(path.source())),
         StepAction::Foreach(_) => "foreach".to_owned(),
     }
@@ -28,7 +30,7 @@ pub fn step_label(step: &Step) -> String {
 pub fn filled_label(step: &Step, vars: &Vars) -> String {
     let filled = match &step.action {
         _ if step.name.is_some() => None,
-        StepAction::Agent { agent, prompt } => {
+        StepAction::Agent { agent, prompt, .. } => {
             prompt.render(vars).ok().map(|text| format!("{agent}: {}", first_line(&text)))
         }
         StepAction::WriteFile { path, .. } => {

@@ -1,6 +1,6 @@
 //! Reading a workflow file with everything it includes.
 
-use super::{Workflow, compose::compose, grammar, lower::lower};
+use super::{AgentConfig, Workflow, compose::compose, grammar, lower::lower};
 use crate::diagnostic::{Diagnostic, Severity, Sources, Span};
 
 /// A workflow that can be used.
@@ -41,6 +41,10 @@ pub fn load(
         if workflow.is_none() && !diagnostics.iter().any(is_error) {
             // Every part that is left out was reported, so this says that a report is missing.
             diagnostics.push(Diagnostic::error(root.span, "the workflow has no usable body"));
+        }
+        if let Some(workflow) = &workflow {
+            let kind_of = |name: &str| workflow.agents.get(name).map(AgentConfig::kind);
+            diagnostics.extend(workflow.beyond_agents(&kind_of));
         }
         workflow
     });

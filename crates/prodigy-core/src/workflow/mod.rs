@@ -1,7 +1,10 @@
 //! Workflow files: from text to a checked [`Workflow`].
 
 mod agents;
+mod asked;
+mod bare;
 mod compose;
+mod conflict;
 pub mod grammar;
 mod label;
 mod load;
@@ -9,10 +12,17 @@ mod lower;
 mod merge;
 mod model;
 mod paths;
+mod rehearse;
+mod sandbox;
+mod simulated;
 mod walk;
 
 pub use agents::*;
+pub use conflict::{OnConflict, RESOLVING};
 pub use label::{filled_label, step_label};
 pub use load::{Loaded, Rejected, load};
-pub use lower::read_agents;
+pub use lower::{LoadedFaults, read_agents, read_faults};
 pub use model::*;
+pub use rehearse::{Rehearsal, WOULD_RUN};
+pub use sandbox::SandboxConfig;
+pub use simulated::*;

@@ -11,9 +11,9 @@ use crate::{
     expr::{Expr, SortBy},
     json_path::JsonPath,
     json_schema::Schema,
-    policy::{Backoff, Retry},
+    policy::{Backoff, Budget, QuotaPolicy, Retry},
     template::{Script, Text},
-    workflow::AgentConfig,
+    workflow::{AgentConfig, AgentOptions, OnConflict, SandboxConfig},
 };
 
 /// A checked workflow file.
@@ -33,6 +33,12 @@ pub struct Workflow {
     pub parameters: Vec<Parameter>,
     /// The agents that steps may name.
     pub agents: BTreeMap<String, AgentConfig>,
+    /// What may be spent.
+    pub budget: Budget,
+    /// What to do at the usage limit of an agent.
+    pub quota: QuotaPolicy,
+    /// What agents and the steps of items run in.
+    pub sandbox: Option<SandboxConfig>,
     /// The steps of the final merge; `None` merges with plain git.
     pub merge: Option<Phase>,
     /// What it does.
@@ -218,32 +224,6 @@ impl Step {
             }
         }
     }
-
-    /// Makes a step that runs a script and nothing else, for a command that is not a step.
-    pub fn shell(script: Script) -> Self {
-        Self {
-            span: Span::default(),
-            id: None,
-            name: None,
-            action: StepAction::Shell { script, program: "sh".to_owned() },
-            when: None,
-            timeout: None,
-            idle_timeout: None,
-            env: Vec::new(),
-            working_dir: None,
-            captures: Vec::new(),
-            output_file: None,
-            commit_required: false,
-            auto_commit: false,
-            on_failure: None,
-            on_success: Vec::new(),
-            on_exit_code: BTreeMap::new(),
-            retry: None,
-            continue_on_error: false,
-            validate: None,
-            effects: Effects::Local,
-        }
-    }
 }
 
 /// What a step does.
@@ -262,6 +242,8 @@ pub enum StepAction {
         agent: String,
         /// The prompt.
         prompt: Text,
+        /// What is asked of the agent besides.
+        options: Box<AgentOptions>,
     },
     /// Write a file in the worktree.
     WriteFile {
@@ -455,6 +437,8 @@ pub struct Map {
     pub worktree: WorktreeConfig,
     /// What counts as the item's result.
     pub result: ResultConfig,
+    /// What to do when an item's commits conflict with what was merged meanwhile.
+    pub on_conflict: OnConflict,
 }
 
 /// Where items come from.

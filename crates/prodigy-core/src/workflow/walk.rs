@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, ForeachInput, ForeachValue, Step, StepAction, Workflow};
+use super::{Body, ForeachInput, ForeachValue, OnConflict, RESOLVING, Step, StepAction, Workflow};
 use crate::{
     template::{Reference, Text},
     vars::{Segment, VarPath},
@@ -19,6 +19,9 @@ impl Workflow {
                 }
                 each(&job.map.worktree.setup, visit);
                 each(&job.map.steps, visit);
+                if let OnConflict::Resolve(step) = &job.map.on_conflict {
+                    visit(step);
+                }
                 for steps in job.error_policy.handlers.values() {
                     each(steps, visit);
                 }
@@ -48,7 +51,9 @@ impl Workflow {
             let text = |text: &Text| text.references().any(is_it);
             found |= match &step.action {
                 StepAction::Shell { script, .. } => script.references().any(is_it),
-                StepAction::Agent { prompt, .. } => text(prompt),
+                StepAction::Agent { prompt, options, .. } => {
+                    text(prompt) || options.system_prompt.as_ref().is_some_and(text)
+                }
                 StepAction::WriteFile { path, content, .. } => text(path) || text(content),
                 StepAction::Foreach(each) => match &each.input {
                     ForeachInput::Command(script) => script.references().any(is_it),
@@ -68,6 +73,12 @@ impl Workflow {
     /// Returns the step of an item that records call by a path, such as `2.on_failure.1`.
     pub fn item_step(&self, path: &str) -> Option<&Step> {
         let Body::MapReduce(job) = &self.body else { return None };
+        if path == RESOLVING {
+            return match &job.map.on_conflict {
+                OnConflict::Resolve(step) => Some(step),
+                OnConflict::Rerun | OnConflict::Fail => None,
+            };
+        }
         let Some(handler) = path.strip_prefix("handler.") else {
             return at(&job.map.steps, path);
         };
@@ -98,6 +109,15 @@ impl Workflow {
             }
         }
         paths
+    }
+
+    /// Returns whether a step, or one inside it, asks an agent.
+    pub fn asks_agent(step: &Step) -> bool {
+        let mut asks = false;
+        each(std::slice::from_ref(step), &mut |inner| {
+            asks |= matches!(inner.action, StepAction::Agent { .. });
+        });
+        asks
     }
 
     /// Returns the agents that the steps name, each with the first step that needs it.

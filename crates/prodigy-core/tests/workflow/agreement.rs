@@ -5,7 +5,8 @@
 
 use prodigy_core::workflow::{
     Rejected,
-    grammar::{KeyNames, KeyShape, MAPREDUCE, RecordShape, Shape, WORKFLOW},
+    grammar::{FAULTS, KeyNames, KeyShape, MAPREDUCE, RecordShape, Shape, WORKFLOW},
+    read_faults,
 };
 use serde_json::{Map, Value, json};
 
@@ -76,6 +77,19 @@ impl Sampler {
             if matches!(key.name, "idempotent" | "check" | "compensate") && !is_outside {
                 continue;
             }
+            let is_fault = |fault: &str| mapping.get("fault").is_some_and(|have| have == fault);
+            let is_elsewhere = match key.name {
+                "reset_after" => !is_fault("usage_limit") || self.nested,
+                "resets_at" => !is_fault("usage_limit") || !self.nested,
+                "megabytes" => !is_fault("huge"),
+                // Items that share one worktree have no conflicts.
+                "on_conflict" => mapping.get("isolation").is_some_and(|have| have == "shared"),
+                "isolation" => mapping.contains_key("on_conflict"),
+                _ => false,
+            };
+            if is_elsewhere {
+                continue;
+            }
             let name = match key.aliases {
                 [alias, ..] if self.pick % 2 == 1 => alias,
                 _ => key.name,
@@ -84,11 +98,14 @@ impl Sampler {
                 "mode" if record.name == "write_file" => json!("0644"),
                 "mode" if record.name == "mapreduce" => json!("mapreduce"),
                 "mode" => json!("sequential"),
+                "resets_at" => json!("2026-01-02T03:04:05Z"),
                 // The default and the choices of a parameter are text.
                 "type" if record.name == "parameter" => json!("string"),
                 // Files and loops change nothing outside themselves.
                 "effects" if self.shared || mapping.contains_key("write_file") => json!("local"),
                 "effects" if mapping.contains_key("foreach") => json!("none"),
+                // Relative to what, nobody could say.
+                "config_dir" => json!("/text"),
                 "setup" if record.name == "worktree" => {
                     Self { shared: true, ..*self }.value(&key.shape, depth + 1)
                 }
@@ -168,6 +185,19 @@ fn whatever_the_tables_allow_is_read() {
                 if let Err(Rejected { sources, diagnostics }) = load_files(&[("main.yml", &text)]) {
                     panic!("{text}\n{}", show(&sources, &diagnostics));
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_the_tables_allow_in_a_file_of_faults_is_read() {
+    for pick in 0..24 {
+        for nested in [false, true] {
+            let sample = Sampler { pick, nested, shared: false }.record(&FAULTS, 0);
+            let text = serde_json::to_string_pretty(&sample).unwrap();
+            if let Err(Rejected { sources, diagnostics }) = read_faults("faults.yml", &text) {
+                panic!("{text}\n{}", show(&sources, &diagnostics));
             }
         }
     }

@@ -6,6 +6,7 @@
     reason = "a test that cannot set up should fail here"
 )]
 
+mod agents;
 mod agreement;
 mod compose;
 mod damage;

@@ -129,76 +129,106 @@ agents:
         fault: crash
         probability: 0.5
         times: 2
-      - {}
 steps: [{claude: a}, {agent: {use: local, prompt: b}}, {claude: c}]
 "#,
     );
     let needed: Vec<_> = workflow.agents_needed().into_keys().collect();
     insta::assert_snapshot!(format!("{needed:?}\n{:#?}", workflow.agents), @r#"
-    ["claude", "local"]
-    {
-        "claude": Simulated(
-            SimulatedAgent {
-                seed: 7,
-                rules: [
-                    SimulatedRule {
-                        prompt: Some(
-                            "^/fix (.*)",
-                        ),
-                        answer: "done",
-                        delay_ms: 50,
-                        edits: [
-                            SimulatedEdit {
-                                path: "a.txt",
-                                content: "hello",
-                                append: true,
+        ["claude", "local"]
+        {
+            "claude": Simulated(
+                SimulatedAgent {
+                    seed: 7,
+                    rules: [
+                        SimulatedRule {
+                            when: SimulatedWhen {
+                                prompt: Some(
+                                    "^/fix (.*)",
+                                ),
+                                item: None,
+                                step: None,
+                                attempt: None,
                             },
-                        ],
-                        commit: Some(
-                            "Fix it",
-                        ),
-                        cost_usd: 0.5,
-                        fault: Some(
-                            Crash,
-                        ),
-                        probability: 0.5,
-                        times: Some(
-                            2,
-                        ),
+                            work: SimulatedWork {
+                                answer: Some(
+                                    "done",
+                                ),
+                                result: None,
+                                delay_ms: 50,
+                                jitter_ms: 0,
+                                edits: [
+                                    SimulatedEdit {
+                                        path: "a.txt",
+                                        content: "hello",
+                                        append: true,
+                                    },
+                                ],
+                                commit: Some(
+                                    "Fix it",
+                                ),
+                                cost_usd: 0.5,
+                                tokens: Usage {
+                                    input_tokens: 0,
+                                    output_tokens: 0,
+                                    cache_read_tokens: 0,
+                                    cache_write_tokens: 0,
+                                },
+                                turns: 1,
+                                model: None,
+                            },
+                            trouble: Some(
+                                SimulatedTrouble {
+                                    fault: Crash,
+                                    probability: 0.5,
+                                    times: Some(
+                                        2,
+                                    ),
+                                    reset: AfterMs(
+                                        60000,
+                                    ),
+                                    megabytes: 16,
+                                },
+                            ),
+                        },
+                    ],
+                    options: AgentOptions {
+                        model: None,
+                        fallback_model: None,
+                        permission_mode: None,
+                        allowed_tools: None,
+                        disallowed_tools: None,
+                        max_turns: None,
+                        max_budget_usd: None,
+                        system_prompt: None,
+                        output_schema: None,
+                        given: [],
                     },
-                    SimulatedRule {
-                        prompt: None,
-                        answer: "",
-                        delay_ms: 0,
-                        edits: [],
-                        commit: None,
-                        cost_usd: 0.0,
-                        fault: None,
-                        probability: 1.0,
-                        times: None,
-                    },
-                ],
-            },
-        ),
-        "local": Command(
-            CommandAgent {
-                command: [
-                    "my-agent",
-                    "--quiet",
-                ],
-                prompt: Argument,
-            },
-        ),
-        "short": Command(
-            CommandAgent {
-                command: [
-                    "my-agent",
-                ],
-                prompt: Stdin,
-            },
-        ),
-    }
-    "#);
+                    otherwise: None,
+                },
+            ),
+            "local": Command(
+                CommandAgent {
+                    command: [
+                        "my-agent",
+                        "--quiet",
+                    ],
+                    prompt: Argument,
+                    exit_codes: {},
+                    result_file: None,
+                },
+            ),
+            "short": Command(
+                CommandAgent {
+                    command: [
+                        "my-agent",
+                    ],
+                    prompt: Stdin,
+                    exit_codes: {},
+                    result_file: None,
+                },
+            ),
+        }
+        "#);
 }
 
 #[test]
@@ -211,12 +241,12 @@ agents:
   d: {type: simulated, command: [x], rules: [{prompt: "(", fault: crsh, probability: 2, edits: [{content: x}]}]}
 steps: [{shell: a}]
 "#), @"
-    main.yml:3:3: error: `a` needs `type: command` or `type: simulated`
-    main.yml:4:13: error: `type` must be `command` or `simulated`, found `robot`
+    main.yml:3:3: error: `a` needs `type: claude`, `type: codex`, `type: command` or `type: simulated`
+    main.yml:4:13: error: `type` must be `claude`, `codex`, `command` or `simulated`, found `robot`
     main.yml:5:31: error: `command` is empty
     main.yml:6:24: error: unknown key `command` in an agent of type `simulated`
     main.yml:6:55: error: `(` is not a regular expression: unclosed group
-    main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error` or `permission_denied`, found `crsh`
+    main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `slow` or `huge`, found `crsh`
         did you mean `crash`?
     main.yml:6:86: error: `probability` must be a number from 0 to 1, found `2`
     main.yml:6:98: error: an edit needs `path`

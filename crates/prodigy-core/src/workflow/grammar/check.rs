@@ -302,7 +302,8 @@ impl Checker<'_> {
         let message = format!("unknown key `{}` in {}", shortened(&key.text), record.title);
         let mut diagnostic = Diagnostic::error(key.span, message);
         let meant = suggest::meant(&key.text, record);
-        diagnostic.help = meant.map(|name| format!("did you mean `{name}`?")).or_else(|| {
+        let meant_so = meant.map(|name| format!("did you mean `{name}`?"));
+        diagnostic.help = meant_so.or_else(|| suggest::able(&key.text, record)).or_else(|| {
             let home = suggest::home(&key.text, record, &self.enclosing)?;
             Some(format!("`{}` belongs in {home}", key.text))
         });
@@ -817,14 +818,14 @@ mod tests {
           help: add `env`, `file` or `command`
         2:36: a secret has one source, found `env` and `file`
         "steps: [{shell: a}]\nagents: {a: {command: [x]}, b: {type: comand}, c: {type: command, comand: [x]}, d: x}\n"
-        2:10: `a` needs `type: command` or `type: simulated`
-        2:39: `type` must be `command` or `simulated`, found `comand`
+        2:10: `a` needs `type: claude`, `type: codex`, `type: command` or `type: simulated`
+        2:39: `type` must be `claude`, `codex`, `command` or `simulated`, found `comand`
           help: did you mean `command`?
         2:67: unknown key `comand` in an agent of type `command`
           help: did you mean `command`?
-        2:81: `d` must be a mapping with `type: command` or `type: simulated`, found `x`
+        2:81: `d` must be a mapping with `type: claude`, `type: codex`, `type: command` or `type: simulated`, found `x`
         "steps: [{shell: a}]\nagents: {s: {type: simulated, rules: [{fault: crsh, probability: 2, edits: [{content: x}]}]}}\n"
-        2:47: `fault` must be `crash`, `hang`, `lie`, `error` or `permission_denied`, found `crsh`
+        2:47: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `slow` or `huge`, found `crsh`
           help: did you mean `crash`?
         2:66: `probability` must be a number from 0 to 1, found `2`
         2:78: an edit needs `path`

@@ -217,8 +217,9 @@ pub static MAP: RecordShape = RecordShape {
         KeyShape::new("result", Shape::Record(&RESULT), "What counts as an item's result."),
         KeyShape::new(
             "on_conflict",
-            Shape::Word(&["rerun", "claude", "fail"]),
-            "What to do when an item's commits cannot be merged.",
+            Shape::WordOr { words: &["rerun", "fail"], prefix: "", rest: "AGENT" },
+            "What to do when an item's commits conflict with what was merged meanwhile: try it once \
+             more, give it up, or have the agent of that name resolve the conflict.",
         )
         .or("`rerun`"),
     ]],

@@ -8,6 +8,7 @@ use super::{
     unsupported::UNSUPPORTED,
     words::expected,
 };
+use crate::workflow::{Ability, AgentKind};
 
 /// Returns the reference page of workflow keys, in Markdown.
 pub fn reference_markdown() -> String {
@@ -16,7 +17,28 @@ pub fn reference_markdown() -> String {
         [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
         [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n\n\
         A key marked *not in this version* is checked, but a workflow that has it is not run.\n";
-    page(intro, &[&WORKFLOW, &MAPREDUCE], UNSUPPORTED)
+    page(intro, &[&WORKFLOW, &MAPREDUCE], UNSUPPORTED) + &abilities()
+}
+
+/// Returns what the kinds of agents can do, as a table.
+fn abilities() -> String {
+    let kinds: Vec<String> = AgentKind::ALL.iter().map(|k| format!("`{}`", k.word())).collect();
+    let mut table = format!(
+        "\n# What agents can do\n\n\
+         A key that the agent of a step cannot honour is an error. A `simulated` agent stands in for\n\
+         any other, so it takes every key.\n\n\
+         | an agent … | key | {} |\n|---|---|{}\n",
+        kinds.join(" | "),
+        "---|".repeat(kinds.len())
+    );
+    for ability in Ability::all() {
+        let key = ability.key().map_or_else(String::new, |key| format!("`{key}`"));
+        let able = |kind: &AgentKind| if kind.is_able_to(ability) { "yes" } else { "no" };
+        let able: Vec<&str> = AgentKind::ALL.iter().map(able).collect();
+        let cells = [ability.meaning(), &key, &able.join(" | ")].join(" | ");
+        table.extend(["| ", &cells, " |\n"]);
+    }
+    table
 }
 
 /// Returns a page about some records and all records below them, in Markdown.
@@ -157,6 +179,31 @@ mod tests {
     }
 
     #[test]
+    fn the_page_says_what_agents_can_do() {
+        insta::assert_snapshot!(abilities(), @"
+        # What agents can do
+
+        A key that the agent of a step cannot honour is an error. A `simulated` agent stands in for
+        any other, so it takes every key.
+
+        | an agent … | key | `claude` | `codex` | `command` | `simulated` |
+        |---|---|---|---|---|---|
+        | uses the model that is named | `model` | yes | yes | no | yes |
+        | uses another model while that one is overloaded | `fallback_model` | yes | no | no | yes |
+        | keeps to a permission mode | `permission_mode` | yes | yes | no | yes |
+        | uses tools that are named without asking | `allowed_tools` | yes | no | no | yes |
+        | keeps from tools that are named | `disallowed_tools` | yes | no | no | yes |
+        | stops after so many turns | `max_turns` | yes | no | no | yes |
+        | stops when so much money is spent | `max_budget_usd` | yes | no | no | yes |
+        | keeps to what it is told besides its own system prompt | `system_prompt` | yes | yes | no | yes |
+        | has its answer checked against a JSON Schema | `output_schema` | yes | yes | yes | yes |
+        | goes on where an attempt was cut off |  | yes | yes | no | no |
+        | says what it cost |  | yes | no | no | yes |
+        | says how many tokens it used |  | yes | yes | no | yes |
+        ");
+    }
+
+    #[test]
     fn a_section_lists_every_key() {
         insta::assert_snapshot!(section(&MAPREDUCE, UNSUPPORTED), @"
         ## mapreduce
@@ -184,9 +231,10 @@ mod tests {
         | `secrets` | name → [secret](#secret) |  | Values that are never shown: in no log, event or report. |
         | `profiles` | name → name → text with `${…}` |  | Sets of environment variables chosen with `--profile`. |
         | `parameters` | name → [parameter](#parameter) |  | Values set with `--param`, used as `${params.NAME}`. |
-        | `agents` | name → [command_agent](#command_agent) or [simulated_agent](#simulated_agent) |  | The agents that steps may name. |
-        | `budget` | [budget](#budget) |  | Limits what the job may cost. *Not in this version*: a workflow with it is not run. |
-        | `quota` | [quota](#quota) |  | What to do at the usage limit of an agent. *Not in this version*: a workflow with it is not run. |
+        | `agents` | name → [claude_agent](#claude_agent) or [codex_agent](#codex_agent) or [command_agent](#command_agent) or [simulated_agent](#simulated_agent) |  | The agents that steps may name. |
+        | `sandbox` | `none` or `bubblewrap`, or [bubblewrap](#bubblewrap) | `none` | Keeps agents and the steps of items from the rest of the machine. |
+        | `budget` | [budget](#budget) |  | Limits what the job may cost. |
+        | `quota` | [quota](#quota) |  | What to do at the usage limit of an agent. |
         | `extends` | text, or list of text |  | Workflow files whose keys this one changes, relative to this file; a later one wins. |
         | `imports` | text, or list of text |  | Files with settings that are added, relative to this file. |
         | `template` | [template](#template) |  | Makes this workflow from a template. |

@@ -1,7 +1,9 @@
 //! What stands at the top of a file: environment, secrets, parameters, agents.
 
+use super::agents::AGENT;
 use super::policy::{BUDGET, QUOTA};
-use super::shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape};
+use super::sandbox::SANDBOX;
+use super::shape::{Choice, KeyNames, KeyShape, RecordShape, Shape};
 
 /// How captured output can be read.
 pub(super) const FORMATS: &[&str] = &["string", "number", "json", "lines", "boolean"];
@@ -42,6 +44,12 @@ pub(super) static SETTINGS: &[KeyShape] = &[
         Shape::Table { names: KeyNames::Free, value: &Shape::Tagged(&AGENT) },
         "The agents that steps may name.",
     ),
+    KeyShape::new(
+        "sandbox",
+        SANDBOX,
+        "Keeps agents and the steps of items from the rest of the machine.",
+    )
+    .or("`none`"),
     KeyShape::new("budget", Shape::Record(&BUDGET), "Limits what the job may cost."),
     KeyShape::new("quota", Shape::Record(&QUOTA), "What to do at the usage limit of an agent."),
     KeyShape::new(
@@ -110,105 +118,6 @@ pub static TEMPLATE: RecordShape = RecordShape {
             Shape::Table { names: KeyNames::Variable, value: &Shape::Any },
             "The parameters of the template.",
         ),
-    ]],
-    choice: None,
-    rule: None,
-};
-
-/// How an agent is run.
-pub static AGENT: TaggedShape = TaggedShape {
-    name: "agent",
-    tag: "type",
-    variants: &[("command", &COMMAND_AGENT), ("simulated", &SIMULATED_AGENT)],
-};
-
-static COMMAND_AGENT: RecordShape = RecordShape {
-    name: "command_agent",
-    title: "an agent of type `command`",
-    doc: "An agent that is any program.",
-    groups: &[&[
-        KeyShape::new("type", Shape::Word(&["command"]), "The kind of agent.").require(),
-        KeyShape::new(
-            "command",
-            Shape::NonEmptyList(&Shape::Text),
-            "The program and its arguments.",
-        )
-        .require(),
-        KeyShape::new("prompt", Shape::Word(&["stdin", "argument"]), "How the prompt reaches it.")
-            .or("`stdin`"),
-    ]],
-    choice: None,
-    rule: None,
-};
-
-static SIMULATED_AGENT: RecordShape = RecordShape {
-    name: "simulated_agent",
-    title: "an agent of type `simulated`",
-    doc: "The agent that is built in: scripted answers, no tokens, no network.",
-    groups: &[&[
-        KeyShape::new("type", Shape::Word(&["simulated"]), "The kind of agent.").require(),
-        KeyShape::new("seed", Shape::Integer { min: 0, max: i64::MAX }, "Fixes what is random.")
-            .or("0"),
-        KeyShape::new(
-            "rules",
-            Shape::List(&Shape::Record(&SIMULATED_RULE)),
-            "What it answers: the first rule that matches the prompt.",
-        ),
-    ]],
-    choice: None,
-    rule: None,
-};
-
-static SIMULATED_RULE: RecordShape = RecordShape {
-    name: "simulated_rule",
-    title: "a rule",
-    doc: "What the simulated agent does for some prompts.",
-    groups: &[&[
-        KeyShape::new("prompt", Shape::Text, "A regular expression on the prompt.")
-            .or("every prompt"),
-        KeyShape::new("answer", Shape::Text, "What it prints.").or("nothing"),
-        KeyShape::new("delay", Shape::Duration, "How long it takes.").or("0"),
-        KeyShape::new(
-            "edits",
-            Shape::List(&Shape::Record(&SIMULATED_EDIT)),
-            "The files it writes.",
-        ),
-        KeyShape::new("commit", Shape::Text, "The message of the commit it makes of everything.")
-            .or("no commit"),
-        KeyShape::new(
-            "cost_usd",
-            Shape::Number { min: 0.0, max: f64::MAX },
-            "What it says it cost.",
-        )
-        .or("0"),
-        KeyShape::new(
-            "fault",
-            Shape::Word(&["crash", "hang", "lie", "error", "permission_denied"]),
-            "What goes wrong.",
-        )
-        .or("nothing"),
-        KeyShape::new("probability", Shape::Number { min: 0.0, max: 1.0 }, "How likely that is.")
-            .or("1"),
-        KeyShape::new(
-            "times",
-            Shape::Integer { min: 0, max: LARGEST },
-            "How often it may go wrong for one prompt of one job.",
-        )
-        .or("no limit"),
-    ]],
-    choice: None,
-    rule: None,
-};
-
-static SIMULATED_EDIT: RecordShape = RecordShape {
-    name: "simulated_edit",
-    title: "an edit",
-    doc: "A file that the simulated agent writes.",
-    groups: &[&[
-        KeyShape::new("path", Shape::Text, "The file, relative to the worktree.").require(),
-        KeyShape::new("content", Shape::Text, "The text; `{prompt}` stands for the prompt.")
-            .or("nothing"),
-        KeyShape::new("append", Shape::Bool, "Appends instead of replacing.").or("`false`"),
     ]],
     choice: None,
     rule: None,

@@ -1,6 +1,7 @@
 //! The keys of a step, the same in every phase.
 
 use super::{
+    agents::{MONEY, PERMISSION_MODES, TOOLS, TURNS},
     handlers::{ON_FAILURE, VALIDATE, both_places},
     policy::RETRY,
     settings::{ENVIRONMENT, FORMATS},
@@ -201,34 +202,38 @@ static MODIFIERS: &[KeyShape] = &[
 static AGENT_MODIFIERS: &[KeyShape] = &[
     KeyShape::new(
         "output_schema",
-        Shape::Any,
-        "A JSON Schema that the agent's result must satisfy.",
+        Shape::JsonSchema,
+        "A JSON Schema that the agent's answer must satisfy.",
     )
     .only_beside(AGENTS),
-    KeyShape::new("model", Shape::Text, "The model that the agent uses.").only_beside(AGENTS),
+    KeyShape::new("model", Shape::Text, "The model that the agent uses.")
+        .or("what the agent is configured with")
+        .only_beside(AGENTS),
     KeyShape::new(
         "permission_mode",
-        Shape::Word(&["default", "acceptEdits", "plan", "bypass"]),
+        PERMISSION_MODES,
         "What the agent may do without asking; `bypass` must be asked for by name.",
     )
+    .or("what the agent is configured with")
     .only_beside(AGENTS),
+    KeyShape::new("allowed_tools", TOOLS, "The tools that the agent may use besides.")
+        .or("what the agent is configured with")
+        .only_beside(AGENTS),
+    KeyShape::new("disallowed_tools", TOOLS, "The tools that the agent may not use.")
+        .or("what the agent is configured with")
+        .only_beside(AGENTS),
+    KeyShape::new("max_turns", TURNS, "The most turns the agent may take.")
+        .or("what the agent is configured with")
+        .only_beside(AGENTS),
+    KeyShape::new("max_budget_usd", MONEY, "The most the agent may spend.")
+        .or("what the agent is configured with")
+        .only_beside(AGENTS),
     KeyShape::new(
-        "allowed_tools",
-        Shape::OneOf(&[Shape::Text, Shape::List(&Shape::Text)]),
-        "The tools that the agent may use.",
+        "system_prompt",
+        Shape::Template,
+        "What the agent is told besides its own system prompt.",
     )
-    .only_beside(AGENTS),
-    KeyShape::new(
-        "max_turns",
-        Shape::Integer { min: 1, max: LARGEST },
-        "The most turns the agent may take.",
-    )
-    .only_beside(AGENTS),
-    KeyShape::new(
-        "max_budget_usd",
-        Shape::Number { min: 0.0, max: f64::MAX },
-        "The most the agent may spend.",
-    )
+    .or("what the agent is configured with")
     .only_beside(AGENTS),
 ];
 

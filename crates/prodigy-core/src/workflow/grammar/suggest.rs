@@ -1,17 +1,34 @@
 //! "Did you mean": what an unknown key or word was meant to be.
 
 use super::{
+    agents::AGENT,
     file::{MAPREDUCE, WORKFLOW},
     shape::{RecordShape, Shape},
     step::STEP,
 };
-use crate::nearest::nearest;
+use crate::{
+    nearest::nearest,
+    workflow::{Ability, AgentKind},
+};
 
 /// Returns the key of a record that an unknown key was meant to be.
 pub(super) fn meant(key: &str, record: &'static RecordShape) -> Option<&'static str> {
     let spelling = key.to_lowercase().replace('-', "_");
     let names = record.keys().flat_map(|key| std::iter::once(&key.name).chain(key.aliases));
     nearest(&spelling, names.copied())
+}
+
+/// Returns which agents can do what an unknown key asks, if it stands on one that cannot.
+pub(super) fn able(key: &str, record: &'static RecordShape) -> Option<String> {
+    let (word, _) = AGENT.variants.iter().find(|(_, variant)| variant.name == record.name)?;
+    let kind = AgentKind::ALL.iter().find(|kind| kind.word() == *word)?;
+    let ability = Ability::all().find(|ability| ability.key() == Some(key))?;
+    if kind.is_able_to(ability) {
+        return None;
+    }
+    let able = ability.kinds().iter().filter(|able| **able != AgentKind::Simulated);
+    let able: Vec<String> = able.map(|able| format!("`{}`", able.word())).collect();
+    Some(format!("only an agent of type {} can honour it", able.join(" or ")))
 }
 
 /// Returns the other record that an unknown key belongs in, as messages call it.

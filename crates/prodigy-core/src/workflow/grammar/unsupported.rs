@@ -4,15 +4,4 @@
 ///
 /// They are part of the grammar, so that a file written for a later version can be
 /// checked; running such a file is refused, because a key is never ignored.
-pub const UNSUPPORTED: &[&str] = &[
-    "allowed_tools",
-    "budget",
-    "max_budget_usd",
-    "max_turns",
-    "model",
-    "on_conflict",
-    "output_schema",
-    "permission_mode",
-    "quota",
-    "systemic_stop",
-];
+pub const UNSUPPORTED: &[&str] = &["systemic_stop"];

@@ -6,7 +6,7 @@ use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
     template::{Dialect, Sink},
-    workflow::{FileFormat, Foreach, ForeachInput, ForeachValue, StepAction},
+    workflow::{AgentOptions, FileFormat, Foreach, ForeachInput, ForeachValue, StepAction},
     yaml::{Key, Node},
 };
 
@@ -30,10 +30,16 @@ impl Lower<'_> {
         };
         match key.text.as_str() {
             "shell" => self.shell(node, fields, scope),
-            "agent" => self.agent(node, scope),
+            "agent" => {
+                let options = self.agent_options(fields, scope);
+                self.agent(node, options, scope)
+            }
             "write_file" => self.write_file(node, scope),
             "foreach" => self.foreach(node, scope),
-            name => self.prompt(node, name, scope),
+            name => {
+                let options = self.agent_options(fields, scope);
+                self.prompt(node, name, options, scope)
+            }
         }
     }
 
@@ -50,18 +56,29 @@ impl Lower<'_> {
     }
 
     /// Reads the prompt for the named agent.
-    pub(super) fn prompt(&mut self, node: &Node, agent: &str, scope: &Scope) -> Option<StepAction> {
+    pub(super) fn prompt(
+        &mut self,
+        node: &Node,
+        agent: &str,
+        options: Box<AgentOptions>,
+        scope: &Scope,
+    ) -> Option<StepAction> {
         self.filled(node)?;
         let prompt = self.template(node, scope, Sink::Text)?;
-        Some(StepAction::Agent { agent: agent.to_owned(), prompt })
+        Some(StepAction::Agent { agent: agent.to_owned(), prompt, options })
     }
 
-    fn agent(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
+    fn agent(
+        &mut self,
+        node: &Node,
+        options: Box<AgentOptions>,
+        scope: &Scope,
+    ) -> Option<StepAction> {
         let mut fields = self.fields(node)?;
         let name = self.required(&mut fields, "use");
         let name = name.and_then(|node| self.filled(node));
         let prompt = self.required(&mut fields, "prompt");
-        let prompt = prompt.and_then(|node| self.prompt(node, name.as_deref()?, scope));
+        let prompt = prompt.and_then(|node| self.prompt(node, name.as_deref()?, options, scope));
         self.finish(fields);
         prompt
     }

@@ -31,11 +31,13 @@ const SHARED: &[&str] = &[
     "shell_program",
     "allow_raw",
     "allowed_tools",
+    "disallowed_tools",
     "max_budget_usd",
     "max_turns",
     "model",
     "output_schema",
     "permission_mode",
+    "system_prompt",
 ];
 
 /// The handler of `on_failure: true`: the failure is on record and the run goes on.
@@ -114,7 +116,7 @@ impl Lower<'_> {
         for (key, node) in direct {
             let action = match key.text.as_str() {
                 "shell" => self.posix(node, scope),
-                _ => self.prompt(node, "claude", scope),
+                _ => self.prompt(node, "claude", Box::default(), scope),
             };
             steps.extend(action.map(|action| bare(node.span, action)));
         }
@@ -150,7 +152,7 @@ impl Lower<'_> {
         }
         let Some(text) = self.filled(node) else { return Vec::new() };
         let action = if text.starts_with('/') {
-            self.prompt(node, "claude", scope)
+            self.prompt(node, "claude", Box::default(), scope)
         } else {
             self.posix(node, scope)
         };
@@ -171,7 +173,9 @@ impl Lower<'_> {
             let message = format!("`{}` cannot belong to both `shell` and `claude`", key.text);
             self.report(Diagnostic::error(key.span, message).help("write two commands"));
         }
-        let prompt = fields.take("claude").and_then(|node| self.prompt(node, "claude", scope));
+        let options = self.agent_options(&mut fields, scope);
+        let prompt = fields.take("claude");
+        let prompt = prompt.and_then(|node| self.prompt(node, "claude", options, scope));
         let shell = self.step_of(fields, scope);
         let claude = prompt.zip(shell.clone()).map(|(action, step)| Step { action, ..step });
         shell.into_iter().chain(claude).collect()

@@ -8,7 +8,7 @@ use crate::{
     expr::Place,
     items::Selection,
     template::{Dialect, Sink},
-    workflow::{Isolation, Map, MapInput, ResultConfig, Step, WorktreeConfig},
+    workflow::{Isolation, Map, MapInput, OnConflict, ResultConfig, Step, WorktreeConfig},
     yaml::Node,
 };
 
@@ -33,6 +33,12 @@ impl Lower<'_> {
         let timeout = fields.take_either("agent_timeout_secs", "agent_timeout");
         let agent_timeout = timeout.and_then(|node| self.limit(node));
         let isolation = fields.take("isolation").and_then(|node| self.word(node, ISOLATIONS));
+        let on_conflict = fields.take("on_conflict");
+        if let (Some(node), Some(Isolation::Shared)) = (on_conflict, isolation) {
+            let message = "`isolation: shared` has no conflicts: all items work in one worktree";
+            self.report(Diagnostic::error(node.span, message).help("take `on_conflict` out"));
+        }
+        let on_conflict = on_conflict.and_then(|node| self.on_conflict(node));
         self.finish(fields);
         Some(Map {
             input: input?,
@@ -42,6 +48,7 @@ impl Lower<'_> {
             isolation: isolation.unwrap_or(Isolation::Worktree),
             worktree: worktree.unwrap_or_default(),
             result: result.unwrap_or_default(),
+            on_conflict: on_conflict.unwrap_or_default(),
             json_path: selection.json_path,
             filter: selection.filter,
             sort_by: selection.sort_by,
@@ -133,6 +140,15 @@ impl Lower<'_> {
             copy: copy.unwrap_or_default(),
             link: link.unwrap_or_default(),
         })
+    }
+
+    fn on_conflict(&mut self, node: &Node) -> Option<OnConflict> {
+        let text = self.filled(node)?;
+        match text.as_str() {
+            "rerun" => Some(OnConflict::Rerun),
+            "fail" => Some(OnConflict::Fail),
+            agent => OnConflict::resolve(agent, node.span),
+        }
     }
 
     fn result(&mut self, node: &Node) -> Option<ResultConfig> {

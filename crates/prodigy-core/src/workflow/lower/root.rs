@@ -3,6 +3,7 @@
 use super::{collect::Found, context::Lower, fields::Fields, scope::Scope};
 use crate::{
     diagnostic::{Diagnostic, Sources},
+    policy::{Budget, QuotaPolicy},
     workflow::{Body, MapReduce, Phase, Workflow},
     yaml::Node,
 };
@@ -39,6 +40,9 @@ impl Lower<'_> {
             profiles: std::collections::BTreeMap::new(),
             parameters: Vec::new(),
             agents: std::collections::BTreeMap::new(),
+            budget: Budget::default(),
+            quota: QuotaPolicy::default(),
+            sandbox: None,
             merge: None,
             body: Body::Sequential { steps },
             unsupported: std::mem::take(&mut self.unsupported),
@@ -67,7 +71,10 @@ impl Lower<'_> {
         let env_files = fields.take("env_files").map(|node| self.env_files(node));
         let secrets = fields.take("secrets").map(|node| self.secrets(node));
         let profiles = fields.take("profiles").map(|node| self.profiles(node, &settings));
+        let budget = fields.take("budget").and_then(|node| self.budget(node));
+        let quota = fields.take("quota").and_then(|node| self.quota(node));
         let agents = fields.take("agents").map(|node| self.agents(node));
+        let sandbox = fields.take("sandbox").and_then(|node| self.sandbox(node));
         self.finish(fields);
         Some(Workflow {
             name,
@@ -77,6 +84,9 @@ impl Lower<'_> {
             profiles: profiles.unwrap_or_default(),
             parameters,
             agents: agents.unwrap_or_default(),
+            budget: budget.unwrap_or_default(),
+            quota: quota.unwrap_or_default(),
+            sandbox,
             merge,
             body: body?,
             unsupported: std::mem::take(&mut self.unsupported),

@@ -1,0 +1,263 @@
+//! The events of Claude Code.
+
+use std::borrow::Cow;
+
+use super::{
+    Denied, Heard, Notice, Usage, claude_result,
+    json::{self, Raw, partial},
+    limit::RateLimit,
+    stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
+    trouble::{Trouble, of_status},
+    words::{one_line, passage},
+};
+
+/// The model of messages that the program writes itself.
+const SYNTHETIC: &str = "<synthetic>";
+
+partial! {
+    /// What every event has.
+    Head { kind = "type", subtype }
+}
+
+partial! {
+    /// What the program tells about itself.
+    System {
+        session_id, model, cwd, permission_mode = "permissionMode",
+        attempt, error_status, error,
+        tool_name, tool_use_id, message,
+    }
+}
+
+partial! {
+    /// A message of the model, or one that it was sent.
+    Said {
+        message, error, api_error_status, is_api_error_message, params = "api_error_params",
+    }
+}
+
+partial! {
+    /// What was said.
+    Message { id, model, content, usage }
+}
+
+partial! {
+    /// A part of a message.
+    Block { kind = "type", text, name, input, content, is_error }
+}
+
+partial! {
+    /// What a message has used so far.
+    Tokens {
+        input = "input_tokens", output = "output_tokens",
+        cache_read = "cache_read_input_tokens", cache_write = "cache_creation_input_tokens",
+    }
+}
+
+partial! {
+    /// What tools are given that says what they are used for.
+    Input {
+        command, file_path, notebook_path, path, pattern, url, query, skill, description, prompt,
+    }
+}
+
+partial! {
+    /// A limit of the account changed.
+    Limited { rate_limit_info }
+}
+
+partial! {
+    /// A part of a message, as the model writes it.
+    Streamed { event, api_message_id }
+}
+
+partial! {
+    /// What the model writes.
+    Delta { kind = "type", usage }
+}
+
+/// Takes one line and returns whether it was an event.
+pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
+    let Some(kind) = kind(line) else { return false };
+    let understood = match &*kind {
+        "assistant" => assistant(heard, line, notices),
+        "user" => user(line, notices),
+        "result" => claude_result::hear(heard, line, notices),
+        "system" => system(heard, line, notices),
+        "rate_limit_event" => {
+            serde_json::from_str(line).ok().map(|event| rate_limit(heard, Some(event), notices))
+        }
+        "stream_event" => streamed(heard, line, notices),
+        // New kinds come with every release.
+        _ => serde_json::from_str::<Head<'_>>(line).ok().map(drop),
+    };
+    understood.is_some()
+}
+
+/// Returns of which kind an event is. Mostly that stands first, and then the line need not be
+/// read one more time.
+fn kind(line: &str) -> Option<Cow<'_, str>> {
+    let first = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split_once('"'));
+    match first {
+        Some((kind, _)) if !kind.contains('\\') => Some(Cow::Borrowed(kind)),
+        Some(_) | None => json::text(serde_json::from_str::<Head<'_>>(line).ok()?.kind),
+    }
+}
+
+fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+    let event = serde_json::from_str::<Head<'_>>(line).ok()?;
+    let subtype = json::text(event.subtype).unwrap_or_default();
+    if !["init", "api_retry", "permission_denied"].contains(&&*subtype) {
+        return Some(());
+    }
+    let event = serde_json::from_str::<System<'_>>(line).ok()?;
+    match &*subtype {
+        "init" => {
+            let Some(id) = json::owned(event.session_id) else { return Some(()) };
+            let model = json::owned(event.model);
+            if heard.begin(id.clone(), model.clone()) {
+                let cwd = json::owned(event.cwd);
+                let permission_mode = json::owned(event.permission_mode);
+                notices.push(Notice::Session { id, model, cwd, permission_mode });
+            }
+        }
+        "api_retry" => notices.push(Notice::Retrying {
+            attempt: json::small(event.attempt).unwrap_or_default(),
+            status: status(event.error_status),
+            error: json::text(event.error).map_or_else(String::new, |text| one_line(&text, 120)),
+        }),
+        // The result tells of it again and says what for; a run that is cut off has no result.
+        _ => {
+            let about = json::text(event.message).unwrap_or_default();
+            let tool = json::owned(event.tool_name).unwrap_or_default();
+            let id = json::text(event.tool_use_id).unwrap_or_default();
+            heard.deny(id, Denied { tool, about: one_line(&about, ABOUT_CHARS) });
+        }
+    }
+    Some(())
+}
+
+fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+    let said = serde_json::from_str::<Said<'_>>(line).ok()?;
+    let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
+    let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
+    if json::is(message.model, SYNTHETIC) {
+        if json::flag(said.is_api_error_message) == Some(true) {
+            let text = blocks.iter().find_map(|block| json::text(block.text)).unwrap_or_default();
+            let word = json::text(said.error).unwrap_or_default();
+            let kind =
+                of_status(status(said.api_error_status)).or_else(|| claude_result::of_word(&word));
+            heard.trouble = Some(Trouble { kind, text: passage(&text, SPOKEN_BYTES) });
+            if heard.limit.is_none() {
+                rate_limit(heard, said.params, notices);
+            }
+        }
+    } else {
+        heard.went_well();
+        heard.model = heard.model.take().or_else(|| json::owned(message.model));
+    }
+    for block in blocks {
+        match json::text(block.kind).as_deref() {
+            Some("text") => {
+                let text = json::text(block.text).unwrap_or_default();
+                let text = passage(&text, SPOKEN_BYTES);
+                if !text.is_empty() {
+                    notices.push(Notice::Spoke { text });
+                }
+            }
+            Some("tool_use") => {
+                heard.tools = heard.tools.saturating_add(1);
+                let name = json::owned(block.name).unwrap_or_default();
+                notices.push(Notice::Tool { about: about(block.input), name });
+            }
+            Some(_) | None => {}
+        }
+    }
+    let usage = tokens(message.usage);
+    let id = json::text(message.id);
+    if let (Some(usage), Some(id)) = (usage, id) {
+        count(heard, &id, usage, notices);
+    }
+    Some(())
+}
+
+fn user(line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+    let said = serde_json::from_str::<Said<'_>>(line).ok()?;
+    let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
+    let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
+    for block in blocks.iter().filter(|block| json::is(block.kind, "tool_result")) {
+        let text = json::text(block.content).unwrap_or_else(|| {
+            let parts: Vec<Block<'_>> = json::read(block.content).unwrap_or_default();
+            let texts: Vec<_> = parts.iter().filter_map(|part| json::text(part.text)).collect();
+            Cow::Owned(texts.join("\n"))
+        });
+        let is_error = json::flag(block.is_error).unwrap_or_default();
+        notices.push(Notice::ToolResult { is_error, text: passage(&text, RESULT_BYTES) });
+    }
+    Some(())
+}
+
+fn rate_limit(heard: &mut Heard, event: Raw<'_>, notices: &mut Vec<Notice>) {
+    let Some(event) = json::read::<Limited<'_>>(event) else { return };
+    let Some(said) = RateLimit::read(event.rate_limit_info) else { return };
+    notices.extend(
+        said.windows.into_iter().map(|(window, share)| Notice::Utilization { window, share }),
+    );
+    heard.limit.clone_from(&said.limit);
+    notices.extend(said.limit.map(Notice::Limit));
+}
+
+/// Takes what a message used up to its end: until then it says one token or so was written.
+fn streamed(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+    let event = serde_json::from_str::<Streamed<'_>>(line).ok()?;
+    let delta = json::read::<Delta<'_>>(event.event);
+    let usage = delta.filter(|delta| json::is(delta.kind, "message_delta"));
+    let usage = usage.and_then(|delta| tokens(delta.usage));
+    if let (Some(id), Some(usage)) = (json::text(event.api_message_id), usage) {
+        count(heard, &id, usage, notices);
+    }
+    Some(())
+}
+
+fn count(heard: &mut Heard, id: &str, usage: Usage, notices: &mut Vec<Notice>) {
+    if heard.counter.message(id, usage) {
+        notices.push(Notice::Usage(heard.usage()));
+    }
+}
+
+/// Returns the tokens of an object, if it counts any.
+pub(super) fn tokens(raw: Raw<'_>) -> Option<Usage> {
+    let tokens = json::read::<Tokens<'_>>(raw)?;
+    let count = |raw| json::count(raw).unwrap_or_default();
+    let usage = Usage {
+        input_tokens: count(tokens.input),
+        output_tokens: count(tokens.output),
+        cache_read_tokens: count(tokens.cache_read),
+        cache_write_tokens: count(tokens.cache_write),
+    };
+    (!usage.is_empty()).then_some(usage)
+}
+
+/// Returns what a server answered.
+pub(super) fn status(raw: Raw<'_>) -> Option<u16> {
+    json::count(raw).and_then(|status| u16::try_from(status).ok())
+}
+
+/// Returns what a tool is used for, in one short line.
+pub(super) fn about(raw: Raw<'_>) -> String {
+    let Some(input) = json::read::<Input<'_>>(raw) else { return String::new() };
+    let telling = [
+        input.command,
+        input.file_path,
+        input.notebook_path,
+        input.path,
+        input.pattern,
+        input.url,
+        input.query,
+        input.skill,
+        input.description,
+        input.prompt,
+    ];
+    let text = telling.into_iter().find_map(json::text);
+    let text = text.unwrap_or_else(|| Cow::Borrowed(raw.map_or("", |raw| raw.get())));
+    one_line(&text, ABOUT_CHARS)
+}

@@ -1,0 +1,187 @@
+//! The result of Claude Code, and what its words for trouble mean.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{
+    Denied, Heard, Limit, LimitKind, Notice, Usage,
+    claude::{about, status, tokens},
+    json::{self, Raw, partial},
+    stream::{ABOUT_CHARS, ANSWER_BYTES, Ending},
+    trouble::{Trouble, of_status},
+    words::{head, one_line},
+};
+use crate::{classify::of_text, failure::FailureKind};
+
+partial! {
+    /// What the agent came to.
+    Told {
+        subtype, is_error, result, structured_output, num_turns, errors,
+        stop_reason, terminal_reason, api_error, api_error_status,
+        total_cost_usd, usage, model_usage = "modelUsage",
+        since = "model_usage_since_last_result", permission_denials,
+    }
+}
+
+partial! {
+    /// What one model was used for.
+    ModelUsage {
+        input = "inputTokens", output = "outputTokens", cost = "costUSD",
+        cache_read = "cacheReadInputTokens", cache_write = "cacheCreationInputTokens",
+    }
+}
+
+partial! {
+    /// A tool that was not allowed.
+    Denial { tool = "tool_name", id = "tool_use_id", input = "tool_input" }
+}
+
+/// Takes a result.
+pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+    let event = serde_json::from_str::<Told<'_>>(line).ok()?;
+    let denials: Vec<Denial<'_>> = json::read(event.permission_denials).unwrap_or_default();
+    for denial in denials {
+        let tool = json::owned(denial.tool).unwrap_or_default();
+        let id = json::text(denial.id).unwrap_or_default();
+        heard.deny(id, Denied { tool, about: about(denial.input) });
+    }
+    let before = heard.usage();
+    settle(heard, &event);
+    if heard.usage() != before {
+        notices.push(Notice::Usage(heard.usage()));
+    }
+    let answer = json::text(event.result).unwrap_or_default();
+    let trouble = trouble(heard, &event, &answer);
+    if json::is(event.api_error, "usage_limit_reached") && heard.limit.is_none() {
+        let message = one_line(&answer, ABOUT_CHARS);
+        let limit = Limit { kind: LimitKind::Usage, resets_at: None, window: None, message };
+        heard.limit = Some(limit);
+    }
+    let structured = event.structured_output.map(RawValue::get);
+    heard.end(
+        Ending {
+            // What the program says of an error is no answer.
+            answer: if trouble.is_some() { "" } else { head(&answer, ANSWER_BYTES) }.to_owned(),
+            structured: structured.filter(|json| json.len() <= ANSWER_BYTES).map(str::to_owned),
+            trouble,
+        },
+        json::small(event.num_turns),
+    );
+    notices.push(Notice::Ended);
+    Some(())
+}
+
+/// Takes what the agent used and what it cost.
+///
+/// A result says what was used since the one before it. Results of older versions give the sum,
+/// also over what earlier processes of a session used, and still older ones leave out what
+/// agents below the agent used.
+fn settle(heard: &mut Heard, event: &Told<'_>) {
+    if let Some((usage, cost)) = by_model(event.since) {
+        heard.counter.settle(usage);
+        heard.cost_usd = Some(heard.cost_usd.unwrap_or_default() + cost);
+        return;
+    }
+    match by_model(event.model_usage).filter(|(usage, _)| !usage.is_empty()) {
+        Some((usage, _)) => heard.settle_session(usage),
+        None => {
+            if let Some(usage) = tokens(event.usage) {
+                heard.counter.settle(usage);
+            }
+        }
+    }
+    heard.cost_usd = json::amount(event.total_cost_usd).or(heard.cost_usd);
+}
+
+/// Returns the sum over all models, if there is a list of them.
+fn by_model(raw: Raw<'_>) -> Option<(Usage, f64)> {
+    let models: BTreeMap<String, ModelUsage<'_>> = json::read(raw)?;
+    let count = |raw| json::count(raw).unwrap_or_default();
+    let mut sum = (Usage::default(), 0.0);
+    for model in models.values() {
+        sum.0 += Usage {
+            input_tokens: count(model.input),
+            output_tokens: count(model.output),
+            cache_read_tokens: count(model.cache_read),
+            cache_write_tokens: count(model.cache_write),
+        };
+        sum.1 += json::amount(model.cost).unwrap_or_default();
+    }
+    Some(sum)
+}
+
+/// Returns what went wrong. No single field is believed: `subtype` says `success` of requests
+/// that the server refused.
+fn trouble(heard: &Heard, event: &Told<'_>, answer: &str) -> Option<Trouble> {
+    let subtype = json::text(event.subtype).unwrap_or_default();
+    let is_refusal = json::is(event.stop_reason, "refusal");
+    let status = status(event.api_error_status);
+    let Some(is_error) = json::flag(event.is_error) else {
+        let text = "the agent's result does not say whether it is an error".to_owned();
+        return Some(Trouble { kind: Some(FailureKind::OutputUnparseable), text });
+    };
+    let is_aborted =
+        json::text(event.terminal_reason).is_some_and(|reason| reason.starts_with("aborted"));
+    let is_fine = !is_error && !is_refusal && !is_aborted && status.is_none();
+    if is_fine && !subtype.starts_with("error") {
+        return None;
+    }
+    let errors: Vec<String> = json::read(event.errors).unwrap_or_default();
+    let text = if answer.trim().is_empty() { errors.join("\n") } else { answer.to_owned() };
+    let kind = is_refusal
+        .then_some(FailureKind::AgentRefused)
+        .or_else(|| of_word(&subtype))
+        .or_else(|| of_word(&json::text(event.terminal_reason)?))
+        .or_else(|| of_word(&json::text(event.api_error)?))
+        .or_else(|| of_status(status))
+        // The message before a result names the cause where no server was asked.
+        .or_else(|| heard.trouble.as_ref()?.kind)
+        .or_else(|| of_text(&text));
+    Some(Trouble { kind, text: head(&text, ANSWER_BYTES).to_owned() })
+}
+
+/// Returns what a word of the program for trouble means, as far as that is certain.
+pub(super) fn of_word(word: &str) -> Option<FailureKind> {
+    match word {
+        "error_max_turns" | "max_turns" => Some(FailureKind::TurnLimit),
+        "error_max_budget_usd" | "budget_exhausted" => Some(FailureKind::BudgetExceeded),
+        "error_max_structured_output_retries" | "structured_output_retry_exhausted" => {
+            Some(FailureKind::SchemaInvalid)
+        }
+        "prompt_too_long" | "max_output_tokens" | "autocompact_thrashing" => {
+            Some(FailureKind::ContextOverflow)
+        }
+        "connection_failed"
+        | "no_response"
+        | "stream_idle_timeout"
+        | "computer_slept"
+        | "tls_untrusted_ca"
+        | "network_edge_blocked" => Some(FailureKind::NetworkError),
+        "authentication_failed"
+        | "oauth_org_not_allowed"
+        | "account_on_hold"
+        | "verification_required"
+        | "cloud_credential_error"
+        | "provider_credentials"
+        | "stored_login_refused"
+        | "gateway_signin_required"
+        | "gateway_session_expired"
+        | "api_key_auth_disabled"
+        | "org_disabled_credential"
+        | "invalid_credential_header" => Some(FailureKind::AuthFailed),
+        "billing_error" | "model_requires_usage_credits" | "long_context_credits_required" => {
+            Some(FailureKind::QuotaExhausted)
+        }
+        "rate_limit" => Some(FailureKind::RateLimited),
+        "overloaded" => Some(FailureKind::ProviderOverloaded),
+        "server_error" => Some(FailureKind::DependencyUnavailable),
+        "empty_completion"
+        | "malformed_tool_use_exhausted"
+        | "aborted_streaming"
+        | "aborted_tools" => Some(FailureKind::AgentCrashed),
+        "hook_denied" | "dlp_request_denied" => Some(FailureKind::PermissionDenied),
+        "safety_monitor_blocked" => Some(FailureKind::AgentRefused),
+        _ => None,
+    }
+}

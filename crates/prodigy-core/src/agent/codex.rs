@@ -1,0 +1,235 @@
+//! The events of Codex.
+
+use std::borrow::Cow;
+
+use super::{
+    Denied, Heard, Notice, Usage,
+    json::{self, Raw, partial},
+    stream::{ABOUT_CHARS, ANSWER_BYTES, Ending, RESULT_BYTES, SPOKEN_BYTES},
+    trouble::{Trouble, of_status},
+    words::{head, one_line, passage},
+};
+use crate::{classify::of_text, failure::FailureKind};
+
+partial! {
+    /// An event.
+    Event { kind = "type", thread_id, item, usage, error, message }
+}
+
+partial! {
+    /// Something that the agent does or says.
+    Item {
+        id, kind = "type", text, command, changes, server, tool, query, status,
+        output = "aggregated_output", error,
+    }
+}
+
+partial! {
+    /// A change of a file.
+    Change { path, kind }
+}
+
+partial! {
+    /// What the whole thread has used.
+    Tokens {
+        input = "input_tokens", cached = "cached_input_tokens",
+        written = "cache_write_input_tokens", output = "output_tokens",
+    }
+}
+
+partial! {
+    /// Why something failed.
+    Complaint { message }
+}
+
+/// What the program says when something goes wrong, in lower case, and what it means.
+const COMPLAINTS: &[(&str, FailureKind)] = &[
+    ("is at capacity", FailureKind::ProviderOverloaded),
+    ("experiencing high demand", FailureKind::ProviderOverloaded),
+    ("experiencing high load", FailureKind::ProviderOverloaded),
+    ("ran out of room in the model's context window", FailureKind::ContextOverflow),
+    ("reason: content_filter", FailureKind::AgentRefused),
+    ("reason: max_output_tokens", FailureKind::ContextOverflow),
+    ("missing environment variable", FailureKind::AuthFailed),
+    ("stream disconnected before completion", FailureKind::NetworkError),
+    ("connection failed", FailureKind::NetworkError),
+];
+
+/// Takes one line and returns whether it was an event.
+pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
+    let Ok(event) = serde_json::from_str::<Event<'_>>(line) else { return false };
+    let Some(kind) = json::text(event.kind) else { return false };
+    match &*kind {
+        "thread.started" => {
+            let Some(id) = json::owned(event.thread_id) else { return true };
+            if heard.begin(id.clone(), None) {
+                notices.push(Notice::Session { id, model: None, cwd: None, permission_mode: None });
+            }
+        }
+        "item.started" => {
+            if let Some(item) = json::read::<Item<'_>>(event.item) {
+                notices.extend(item.tool());
+            }
+        }
+        "item.completed" => {
+            if let Some(item) = json::read::<Item<'_>>(event.item) {
+                completed(heard, &item, notices);
+            }
+        }
+        "error" => complain(heard, &json::text(event.message).unwrap_or_default(), notices),
+        "turn.completed" => {
+            if let Some(used) = tokens(event.usage) {
+                heard.settle_session(used);
+            }
+            let answer = std::mem::take(&mut heard.spoken);
+            heard.end(Ending { answer, ..Ending::default() }, None);
+            notices.push(Notice::Usage(heard.usage()));
+            notices.push(Notice::Ended);
+        }
+        "turn.failed" => {
+            let complaint = json::read::<Complaint<'_>>(event.error);
+            let said = complaint.and_then(|complaint| json::text(complaint.message));
+            let trouble = Some(trouble(&said.unwrap_or_default()));
+            heard.end(Ending { trouble, ..Ending::default() }, None);
+            notices.push(Notice::Ended);
+        }
+        // New kinds come with every release.
+        _ => {}
+    }
+    true
+}
+
+impl<'a> Item<'a> {
+    /// Returns that a tool is used, if it is one.
+    fn tool(&self) -> Option<Notice> {
+        let name = self.tool_name()?;
+        Some(Notice::Tool { name: name.into_owned(), about: self.about() })
+    }
+
+    fn tool_name(&self) -> Option<Cow<'a, str>> {
+        let kind = json::text(self.kind)?;
+        let is_tool = matches!(
+            &*kind,
+            "command_execution"
+                | "file_change"
+                | "mcp_tool_call"
+                | "web_search"
+                | "collab_tool_call"
+        );
+        let name = json::text(self.tool).unwrap_or(kind);
+        is_tool.then_some(name)
+    }
+
+    /// Returns what a tool is used for, in one short line.
+    fn about(&self) -> String {
+        if let Some(command) = json::text(self.command) {
+            return one_line(without_shell(&command), ABOUT_CHARS);
+        }
+        let changes: Vec<Change<'_>> = json::read(self.changes).unwrap_or_default();
+        let change = |change: Change<'_>| {
+            let kind = json::text(change.kind).unwrap_or_default();
+            Some(format!("{kind} {}", json::text(change.path)?))
+        };
+        let changes: Vec<String> = changes.into_iter().filter_map(change).collect();
+        let other = json::text(self.query).or_else(|| json::text(self.server));
+        let text = if changes.is_empty() {
+            other.unwrap_or_default().into_owned()
+        } else {
+            changes.join(", ")
+        };
+        one_line(text.trim(), ABOUT_CHARS)
+    }
+
+    /// Returns whether the sandbox or the settings did not allow it.
+    fn is_denied(&self) -> bool {
+        let is_failed = json::is(self.status, "failed");
+        let output = json::text(self.output).unwrap_or_default();
+        json::is(self.status, "declined") || is_failed && output.contains("Read-only file system")
+    }
+}
+
+fn completed(heard: &mut Heard, item: &Item<'_>, notices: &mut Vec<Notice>) {
+    if json::is(item.kind, "agent_message") {
+        heard.went_well();
+        let text = json::text(item.text).unwrap_or_default();
+        head(&text, ANSWER_BYTES).clone_into(&mut heard.spoken);
+        notices.push(Notice::Spoke { text: passage(&text, SPOKEN_BYTES) });
+        return;
+    }
+    let Some(tool) = item.tool_name() else { return };
+    heard.tools = heard.tools.saturating_add(1);
+    if item.is_denied() {
+        let id = json::text(item.id).unwrap_or_default();
+        heard.deny(id, Denied { tool: tool.into_owned(), about: item.about() });
+    }
+    let complaint = json::read::<Complaint<'_>>(item.error);
+    let text = json::text(item.output).or_else(|| json::text(complaint?.message));
+    let is_error = !json::is(item.status, "completed") && item.status.is_some();
+    let text = passage(&text.unwrap_or_default(), RESULT_BYTES);
+    notices.push(Notice::ToolResult { is_error, text });
+}
+
+/// Takes a complaint, which is about a request that is made again or about the end.
+fn complain(heard: &mut Heard, text: &str, notices: &mut Vec<Notice>) {
+    let Some(rest) = text.strip_prefix("Reconnecting...") else {
+        heard.trouble = Some(trouble(text));
+        return;
+    };
+    let rest = rest.trim();
+    let attempt = rest.split('/').next().and_then(|number| number.parse().ok());
+    let error = rest.split_once('(').map_or(rest, |(_, error)| error);
+    notices.push(Notice::Retrying {
+        attempt: attempt.unwrap_or_default(),
+        status: status_in(rest),
+        error: one_line(error.trim_end_matches(')'), ABOUT_CHARS),
+    });
+}
+
+fn trouble(text: &str) -> Trouble {
+    let lower = text.to_lowercase();
+    let said = COMPLAINTS.iter().find(|(phrase, _)| lower.contains(phrase)).map(|(_, kind)| *kind);
+    let kind = of_status(status_in(text)).or(said).or_else(|| of_text(text));
+    Trouble { kind, text: head(text, SPOKEN_BYTES).to_owned() }
+}
+
+/// Returns what a server answered, where the program says so: `unexpected status 401 …`.
+fn status_in(text: &str) -> Option<u16> {
+    let (_, after) = text.split_once("status")?;
+    let word = after.trim_start_matches([':', ' ']).split_whitespace().next()?;
+    word.parse().ok().filter(|status| (400..600).contains(status))
+}
+
+fn tokens(raw: Raw<'_>) -> Option<Usage> {
+    let tokens = json::read::<Tokens<'_>>(raw)?;
+    let count = |raw| json::count(raw).unwrap_or_default();
+    let (cached, written) = (count(tokens.cached), count(tokens.written));
+    Some(Usage {
+        // All that was read is counted there, from where ever it came.
+        input_tokens: count(tokens.input).saturating_sub(cached).saturating_sub(written),
+        output_tokens: count(tokens.output),
+        cache_read_tokens: cached,
+        cache_write_tokens: written,
+    })
+}
+
+/// Returns a command without the shell that runs it.
+fn without_shell(command: &str) -> &str {
+    let Some((shell, inner)) = command.split_once(" -lc ") else { return command };
+    if shell.contains(' ') || !shell.ends_with("sh") {
+        return command;
+    }
+    let quoted = |quote: char| inner.strip_prefix(quote)?.strip_suffix(quote);
+    quoted('\'').or_else(|| quoted('"')).unwrap_or(inner)
+}
+
+/// Returns the tools that the program says on its standard error that it did not allow; its
+/// stream does not tell of them.
+pub(super) fn denied(stderr: &str) -> impl Iterator<Item = Denied> {
+    let rejected =
+        stderr.lines().filter(|line| line.contains("rejected by user approval settings"));
+    rejected.map(|line| {
+        let about = line.split_once("error=").map_or(line, |(_, about)| about);
+        let tool = if about.starts_with("patch") { "file_change" } else { "command_execution" };
+        Denied { tool: tool.to_owned(), about: one_line(about, ABOUT_CHARS) }
+    })
+}

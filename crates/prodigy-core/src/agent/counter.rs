@@ -1,0 +1,127 @@
+//! Counting what an agent uses while it works.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use super::Usage;
+
+/// How many messages are remembered. Agents below an agent speak in turns, so the message that
+/// goes on is among the last ones.
+const RECENT: usize = 64;
+
+/// A count of tokens in which no message counts twice.
+///
+/// A message is told in several events, each with the usage so far; the last word on what was
+/// used comes with a result.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counter {
+    /// The last messages since the last result, and what was counted for them.
+    recent: VecDeque<(u64, Usage)>,
+    /// What results said.
+    settled: Usage,
+    /// What messages since the last result said.
+    running: Usage,
+}
+
+impl Counter {
+    /// Returns everything that was used.
+    pub(super) fn sum(&self) -> Usage {
+        let mut sum = self.settled;
+        sum += self.running;
+        sum
+    }
+
+    /// Counts what a message has used so far, and returns whether that is more than was known.
+    pub(super) fn message(&mut self, id: &str, usage: Usage) -> bool {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        let id = hasher.finish();
+        let known = self.recent.iter_mut().rev().find(|(known, _)| *known == id);
+        let more = if let Some((_, counted)) = known {
+            let more = usage.beyond(*counted);
+            *counted += more;
+            more
+        } else {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back((id, usage));
+            usage
+        };
+        self.running += more;
+        !more.is_empty()
+    }
+
+    /// Takes what a result says was used since the result before it.
+    pub(super) fn settle(&mut self, since: Usage) {
+        self.settled += since;
+        self.forget();
+    }
+
+    /// Takes what a result says was used altogether.
+    pub(super) fn settle_all(&mut self, all: Usage) {
+        self.settled = all;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.running = Usage::default();
+        self.recent.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn used(input_tokens: u64, output_tokens: u64) -> Usage {
+        Usage { input_tokens, output_tokens, ..Usage::default() }
+    }
+
+    #[test]
+    fn a_message_counts_once_and_grows() {
+        let mut counter = Counter::default();
+        assert!(counter.message("a", used(100, 1)));
+        assert!(!counter.message("a", used(100, 1)));
+        assert!(counter.message("b", used(50, 1)));
+        assert!(counter.message("a", used(100, 20)));
+        assert_eq!(counter.sum(), used(150, 21));
+    }
+
+    #[test]
+    fn a_result_has_the_last_word() {
+        let mut counter = Counter::default();
+        counter.message("a", used(100, 1));
+        counter.settle(used(300, 60));
+        assert_eq!(counter.sum(), used(300, 60));
+        counter.message("b", used(10, 1));
+        assert_eq!(counter.sum(), used(310, 61));
+        counter.settle(used(10, 5));
+        assert_eq!(counter.sum(), used(310, 65));
+        counter.settle_all(used(1, 1));
+        assert_eq!(counter.sum(), used(1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn repeated_events_change_nothing(
+            messages in prop::collection::vec((0_u64..9999, 0_u64..9999), 0..40),
+            repeats in 1_usize..4,
+        ) {
+            let mut counter = Counter::default();
+            let mut expected = Usage::default();
+            for (id, (input, output)) in messages.iter().enumerate() {
+                for _ in 0..repeats {
+                    counter.message(&id.to_string(), used(*input, *output));
+                }
+                expected += used(*input, *output);
+            }
+            prop_assert_eq!(counter.sum(), expected);
+            prop_assert!(counter.recent.len() <= RECENT);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Reading only what is asked for, from JSON that others write and change.
+//!
+//! A field of another type than expected is a field that is not there: streams change with
+//! every release of an agent, and one surprise must not cost the rest of a line.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// A value that is read later or never.
+pub(super) type Raw<'a> = Option<&'a RawValue>;
+
+/// Defines an object of which only some fields matter, each read later or never.
+macro_rules! partial {
+    ($(#[doc = $doc:literal])+ $name:ident { $($field:ident $(= $wire:literal)?),* $(,)? }) => {
+        $(#[doc = $doc])+
+        #[derive(::serde::Deserialize)]
+        struct $name<'a> {
+            $(
+                #[serde(borrow $(, rename = $wire)?)]
+                $field: $crate::agent::json::Raw<'a>,
+            )*
+        }
+    };
+}
+pub(super) use partial;
+
+/// Reads an object of which only the fields of `T` matter.
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// Returns a text. Halves of characters, which JavaScript leaves where it cuts, are replaced.
+pub(super) fn text(raw: Raw<'_>) -> Option<Cow<'_, str>> {
+    let whole = raw?.get();
+    let inner = whole.strip_prefix('"')?.strip_suffix('"')?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(whole).ok().map(|Lossy(text)| Cow::Owned(text))
+}
+
+/// Returns a text that is kept.
+pub(super) fn owned(raw: Raw<'_>) -> Option<String> {
+    text(raw).map(Cow::into_owned)
+}
+
+/// Returns whether a text is there and is the given one.
+pub(super) fn is(raw: Raw<'_>, word: &str) -> bool {
+    text(raw).is_some_and(|text| text == word)
+}
+
+/// Returns a number of what can be counted.
+pub(super) fn count(raw: Raw<'_>) -> Option<u64> {
+    let written = raw?.get();
+    written.parse().ok().or_else(|| {
+        // JavaScript has one kind of number, and may write a count as `1e3` or `2.0`.
+        let number: f64 = written.parse().ok()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates, and the sign was looked at"
+        )]
+        (number.is_finite() && number >= 0.0).then_some(number as u64)
+    })
+}
+
+/// Returns a number that fits into 32 bits.
+pub(super) fn small(raw: Raw<'_>) -> Option<u32> {
+    count(raw).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Returns an amount that is not negative.
+pub(super) fn amount(raw: Raw<'_>) -> Option<f64> {
+    let number: f64 = raw?.get().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+/// Returns yes or no.
+pub(super) fn flag(raw: Raw<'_>) -> Option<bool> {
+    raw?.get().parse().ok()
+}
+
+/// A text whose halves of characters are replaced.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = Lossy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Lossy, E> {
+        Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn texts_are_read_with_escapes_and_halves_of_characters() {
+        let read = |json: &str| text(Some(&raw(json))).map(Cow::into_owned);
+        assert_eq!(read(r#""plain""#).as_deref(), Some("plain"));
+        assert_eq!(read(r#""a\n\"b\" \u00b7 \ud83d\ude00""#).as_deref(), Some("a\n\"b\" · 😀"));
+        assert_eq!(read(r#""cut \ud83d""#).as_deref(), Some("cut \u{fffd}\u{fffd}\u{fffd}"));
+        assert_eq!(read("7"), None);
+        assert_eq!(read("null"), None);
+    }
+
+    #[test]
+    fn numbers_are_read_as_javascript_writes_them() {
+        let read = |json: &str| count(Some(&raw(json)));
+        assert_eq!(read("17"), Some(17));
+        assert_eq!(read("1e3"), Some(1000));
+        assert_eq!(read("2.0"), Some(2));
+        assert_eq!(read("-1"), None);
+        assert_eq!(read(r#""17""#), None);
+        assert_eq!(small(Some(&raw("99999999999"))), Some(u32::MAX));
+        assert_eq!(amount(Some(&raw("8e-05"))), Some(0.000_08));
+        assert_eq!(flag(Some(&raw("true"))), Some(true));
+        assert_eq!(flag(Some(&raw("1"))), None);
+    }
+}

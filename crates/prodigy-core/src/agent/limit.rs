@@ -1,0 +1,114 @@
+//! Limits of an account: nobody's agent can go on until one is lifted.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::json::{self, Raw, partial};
+use crate::Timestamp;
+
+/// A limit of an account that an agent ran into.
+///
+/// It says nothing about the item that the agent worked on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// Which kind of limit.
+    pub kind: LimitKind,
+    /// When it is lifted, if the provider said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resets_at: Option<Timestamp>,
+    /// Which limit it is, in the provider's words, e.g. `five_hour`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+    /// What the provider said, for people.
+    pub message: String,
+}
+
+/// The kinds of limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    /// Time lifts it.
+    Usage,
+    /// Money lifts it, and waiting does not.
+    Credits,
+}
+
+partial! {
+    /// What the provider says about the limits of the account.
+    Info {
+        status, resets_at = "resetsAt", window = "rateLimitType", utilization,
+        windows = "unifiedWindows",
+        overage_status = "overageStatus", overage_resets_at = "overageResetsAt",
+        overage_disabled_reason = "overageDisabledReason",
+        is_using_overage = "isUsingOverage", overage_in_use = "overageInUse",
+    }
+}
+
+partial! {
+    /// How far one limit is used up.
+    Window { utilization }
+}
+
+/// What an event about the limits of the account says.
+pub(super) struct RateLimit {
+    /// The limit that stands in the way.
+    pub(super) limit: Option<Limit>,
+    /// How far each limit is used up.
+    pub(super) windows: Vec<(String, f64)>,
+}
+
+impl RateLimit {
+    /// Reads what the provider says, if it says anything.
+    pub(super) fn read(raw: Raw<'_>) -> Option<Self> {
+        let info = json::read::<Info<'_>>(raw)?;
+        let window = json::owned(info.window);
+        let windows: BTreeMap<String, Window<'_>> = json::read(info.windows).unwrap_or_default();
+        let share = |(name, window): (String, Window<'_>)| {
+            json::amount(window.utilization).map(|share| (name, share))
+        };
+        let mut windows: Vec<(String, f64)> = windows.into_iter().filter_map(share).collect();
+        if windows.is_empty() {
+            let alone = window.clone().zip(json::amount(info.utilization));
+            windows.extend(alone);
+        }
+        let limit = info.is_in_the_way().then(|| info.limit(window));
+        Some(Self { limit, windows })
+    }
+}
+
+impl Info<'_> {
+    /// Returns whether requests are refused. Where more usage may be paid for, they are not.
+    fn is_in_the_way(&self) -> bool {
+        let is_paid_for = json::flag(self.is_using_overage) == Some(true)
+            || json::flag(self.overage_in_use) == Some(true)
+            || json::is(self.overage_status, "allowed")
+            || json::is(self.overage_status, "allowed_warning");
+        json::is(self.status, "rejected") && !is_paid_for
+    }
+
+    fn limit(&self, window: Option<String>) -> Limit {
+        let moment = |raw| json::count(raw).and_then(moment);
+        let resets_at = moment(self.resets_at).or_else(|| moment(self.overage_resets_at));
+        let is_out_of_credits = json::is(self.overage_disabled_reason, "out_of_credits");
+        let kind = match resets_at {
+            None if is_out_of_credits => LimitKind::Credits,
+            None | Some(_) => LimitKind::Usage,
+        };
+        let name = window.as_deref().map_or_else(String::new, |name| format!(" `{name}`"));
+        let message = format!("the account's limit{name} is reached");
+        Limit { kind, resets_at, window, message }
+    }
+}
+
+/// Returns a moment that is given in seconds since 1970, or in milliseconds or less: which of
+/// them is clear from how large the number is.
+pub(super) fn moment(number: u64) -> Option<Timestamp> {
+    let number = i64::try_from(number).ok()?;
+    match number {
+        0..100_000_000_000 => Timestamp::from_second(number).ok(),
+        100_000_000_000..100_000_000_000_000 => Timestamp::from_millisecond(number).ok(),
+        _ => Timestamp::from_microsecond(number).ok(),
+    }
+}

@@ -1,0 +1,31 @@
+//! What agents say: their streams, what they used, and what their answers are worth.
+//!
+//! Everything here is pure. A line of a stream comes in, and what it means comes out; nobody
+//! here starts a process or knows a worktree.
+
+mod account;
+mod claude;
+mod claude_result;
+mod codex;
+mod counter;
+mod json;
+mod judgement;
+mod limit;
+mod limit_text;
+mod outcome;
+mod reset;
+mod stream;
+mod trouble;
+mod usage;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    judgement::judgement,
+    limit::{Limit, LimitKind},
+    outcome::{Conclusion, Evidence, RunReport, judge},
+    stream::{Denied, Heard, Notice, StreamDialect},
+    usage::Usage,
+};

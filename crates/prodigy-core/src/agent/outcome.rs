@@ -1,0 +1,265 @@
+//! What a run of an agent came to.
+//!
+//! Exit codes lie, and so do single fields of results. All the evidence there is leads to
+//! exactly one conclusion here.
+
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use super::{
+    Denied, Heard, Limit, LimitKind, StreamDialect, Usage, codex,
+    stream::{DENIALS, Ending},
+    trouble::Trouble,
+    words::{one_line, tail},
+};
+use crate::{
+    Timestamp,
+    classify::{Facts, ProcessEnd, classify},
+    failure::FailureKind,
+};
+
+/// The longest sentence about a failure.
+const MESSAGE_CHARS: usize = 400;
+/// How much of what a program complains about is looked at.
+const COMPLAINT_BYTES: usize = 8 * 1024;
+
+/// All that is known about a run of an agent that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// How its process ended.
+    ///
+    /// An agent that lingers after its last answer and is ended for that has exited with 0.
+    pub end: ProcessEnd,
+    /// Whether the kernel ended a process for want of memory meanwhile.
+    pub oom_killed: bool,
+    /// What it printed to its standard output.
+    pub heard: &'a Heard,
+    /// The end of what it printed to its standard error.
+    pub stderr: &'a str,
+    /// Whether it was asked to answer in the form of a schema.
+    pub wants_structured: bool,
+    /// The moment at which it ended.
+    pub now: Timestamp,
+    /// The zone of the machine's clock.
+    pub zone: &'a TimeZone,
+}
+
+/// What a run of an agent came to, with all that is worth keeping of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunReport {
+    /// What the agent said at the end; empty if it never came to that.
+    pub answer: String,
+    /// The answer in the form of the schema.
+    pub structured: Option<Value>,
+    /// What it used, as far as it said so.
+    pub usage: Usage,
+    /// What that cost by its own estimate.
+    pub cost_usd: Option<f64>,
+    /// How often it was its turn.
+    pub turns: Option<u32>,
+    /// The name under which it can go on later.
+    pub session: Option<String>,
+    /// The model it used.
+    pub model: Option<String>,
+    /// The tools that it wanted to use and was not allowed to, at most 20.
+    ///
+    /// That is no failure by itself: who knows the worktree can tell whether the work was done.
+    pub denied: Vec<Denied>,
+    /// Whether it answered.
+    pub conclusion: Conclusion,
+}
+
+/// Whether an agent answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conclusion {
+    /// It did. What the answer is worth is seen in the worktree.
+    Answered,
+    /// A limit of the account kept it from answering. That says nothing about the task.
+    Limited(Limit),
+    /// It did not.
+    Failed {
+        /// Why, for code.
+        kind: FailureKind,
+        /// Why, for people: one line, no full stop.
+        message: String,
+    },
+}
+
+/// Returns what a run of an agent came to.
+pub fn judge(evidence: Evidence<'_>) -> RunReport {
+    let heard = evidence.heard;
+    let ending = heard.ending.as_ref();
+    let structured = ending.filter(|_| evidence.wants_structured).and_then(structured);
+    let conclusion = match conclude(evidence, structured.is_some()) {
+        // Whatever said so: what only money lifts is a limit of the account.
+        Conclusion::Failed { kind: FailureKind::QuotaExhausted, message } => {
+            let kind = LimitKind::Credits;
+            Conclusion::Limited(Limit { kind, resets_at: None, window: None, message })
+        }
+        Conclusion::Failed { kind, message } => Conclusion::Failed { kind, message },
+        Conclusion::Limited(limit) => Conclusion::Limited(limit),
+        Conclusion::Answered => Conclusion::Answered,
+    };
+    let is_limited = matches!(conclusion, Conclusion::Limited(_));
+    let answer = ending.filter(|_| !is_limited).map(|ending| ending.answer.clone());
+    RunReport {
+        answer: answer.unwrap_or_default(),
+        structured,
+        usage: heard.usage(),
+        cost_usd: heard.cost_usd,
+        turns: heard.turns,
+        session: heard.session.clone(),
+        model: heard.model.clone(),
+        denied: denied(evidence),
+        conclusion,
+    }
+}
+
+/// Returns the tools that were not allowed, at most 20.
+fn denied(evidence: Evidence<'_>) -> Vec<Denied> {
+    let heard = evidence.heard.denied().cloned();
+    match evidence.heard.dialect() {
+        StreamDialect::Claude => heard.collect(),
+        StreamDialect::Codex => heard.chain(codex::denied(evidence.stderr)).take(DENIALS).collect(),
+    }
+}
+
+/// Returns the answer in the form of a schema, which some agents give as their only answer.
+fn structured(ending: &Ending) -> Option<Value> {
+    let text = ending.structured.as_deref().unwrap_or(&ending.answer);
+    serde_json::from_str(text).ok()
+}
+
+fn conclude(evidence: Evidence<'_>, is_structured: bool) -> Conclusion {
+    let heard = evidence.heard;
+    let trouble = match &heard.ending {
+        Some(ending) => ending.trouble.as_ref(),
+        None => heard.trouble.as_ref(),
+    };
+    if let Some(limit) = limit(evidence, trouble) {
+        return Conclusion::Limited(limit);
+    }
+    match evidence.end {
+        ProcessEnd::TimedOut
+        | ProcessEnd::Idle
+        | ProcessEnd::Stopped
+        | ProcessEnd::NotStarted(_) => {
+            return broken(evidence);
+        }
+        ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) => {}
+    }
+    if let Some(trouble) = trouble {
+        return failed(trouble.kind.unwrap_or(FailureKind::AgentError), &trouble.text);
+    }
+    match &heard.ending {
+        None if heard.is_torn && evidence.end == ProcessEnd::Exited(0) => {
+            failed(FailureKind::OutputUnparseable, "the agent's result is damaged")
+        }
+        // A program that claims success and yet fails has not been believed by itself.
+        Some(_) if evidence.end != ProcessEnd::Exited(0) => broken(evidence),
+        None => broken(evidence),
+        Some(ending) => answered(evidence, ending, is_structured),
+    }
+}
+
+/// Returns what an answer is worth that nothing speaks against.
+///
+/// No turn at all is no work: the prompt was taken for a command to the program itself. Nothing
+/// said and no tool used is no answer either, whereas silence after work may well be one.
+fn answered(evidence: Evidence<'_>, ending: &Ending, is_structured: bool) -> Conclusion {
+    let heard = evidence.heard;
+    let is_silent = ending.answer.trim().is_empty();
+    if heard.turns == Some(0) {
+        let said = one_line(&ending.answer, MESSAGE_CHARS);
+        let said = if is_silent { String::new() } else { format!(": {said}") };
+        return failed(FailureKind::AgentError, &format!("the agent did not ask its model{said}"));
+    }
+    if evidence.wants_structured && !is_structured {
+        let text = "the agent's answer is not in the form that its schema asks for";
+        return failed(FailureKind::OutputUnparseable, text);
+    }
+    if is_silent && !is_structured && heard.tools == 0 {
+        return failed(FailureKind::AgentCrashed, "the agent did nothing and said nothing");
+    }
+    Conclusion::Answered
+}
+
+/// Returns the limit that kept the agent from answering.
+fn limit(evidence: Evidence<'_>, trouble: Option<&Trouble>) -> Option<Limit> {
+    let heard = evidence.heard;
+    let in_text = |text: &str| Limit::in_text(text, evidence.now, evidence.zone);
+    match (&heard.ending, trouble) {
+        // An older version calls the limit its answer and says that all is well.
+        (Some(ending), None) => {
+            let is_limit = ending.answer.starts_with("Claude AI usage limit reached|");
+            return in_text(&ending.answer).filter(|_| is_limit);
+        }
+        (_, Some(trouble)) => {
+            let said = in_text(&trouble.text);
+            let is_alike = matches!(trouble.kind, None | Some(FailureKind::RateLimited));
+            if let Some(mut limit) = heard.limit.clone().filter(|_| is_alike) {
+                // An event has no words and is exact; a text has words and leaves out seconds.
+                limit.message = one_line(&trouble.text, MESSAGE_CHARS);
+                limit.resets_at = limit.resets_at.or(said.and_then(|said| said.resets_at));
+                return Some(limit);
+            }
+            if said.is_some() {
+                return said;
+            }
+        }
+        (None, None) => {}
+    }
+    if heard.is_ended() {
+        return None;
+    }
+    heard.limit.clone().or_else(|| in_text(&complaints(evidence)))
+}
+
+/// Returns why an agent broke off, from how its process ended and what it said last.
+fn broken(evidence: Evidence<'_>) -> Conclusion {
+    let heard = evidence.heard;
+    let printed = complaints(evidence);
+    let facts = Facts {
+        end: evidence.end,
+        oom_killed: evidence.oom_killed,
+        is_agent: true,
+        printed: &printed,
+    };
+    let kind = classify(facts);
+    let last = printed.lines().rev().find(|line| !line.trim().is_empty());
+    let last = last.map_or_else(String::new, |line| format!(": {}", line.trim()));
+    let (kind, text) = match evidence.end {
+        ProcessEnd::TimedOut => (kind, "the agent outlived its time limit".to_owned()),
+        ProcessEnd::Idle => (kind, "the agent printed nothing for too long".to_owned()),
+        ProcessEnd::Stopped => (kind, "the run was stopped".to_owned()),
+        ProcessEnd::NotStarted(_) => (kind, format!("the agent could not be started{last}")),
+        ProcessEnd::Signaled(signal) => (kind, format!("the agent was ended by signal {signal}")),
+        ProcessEnd::Exited(code) => {
+            // A program that complains before it begins has an error of its own, and so has one
+            // that fails after its answer; one that falls silent has crashed.
+            let is_complaint = code != 0 && !printed.trim().is_empty() && heard.events() == 0;
+            let kind = match (kind, heard.is_ended()) {
+                (FailureKind::OomKilled, _) => kind,
+                (_, true) => FailureKind::AgentError,
+                (FailureKind::AgentError, false) if !is_complaint => FailureKind::AgentCrashed,
+                (_, false) => kind,
+            };
+            let result = if heard.is_ended() { "although it answered" } else { "without a result" };
+            (kind, format!("the agent exited with code {code} {result}{last}"))
+        }
+    };
+    failed(kind, &text)
+}
+
+/// Returns what the program complained about outside its stream.
+fn complaints(evidence: Evidence<'_>) -> String {
+    let stderr = tail(evidence.stderr, COMPLAINT_BYTES);
+    format!("{}\n{stderr}", evidence.heard.last_words())
+}
+
+fn failed(kind: FailureKind, text: &str) -> Conclusion {
+    let message = one_line(text, MESSAGE_CHARS);
+    let message = message.trim_end_matches('.');
+    let message = if message.is_empty() { kind.meaning().trim_end_matches('.') } else { message };
+    Conclusion::Failed { kind, message: message.to_owned() }
+}

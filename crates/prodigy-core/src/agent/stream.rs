@@ -1,0 +1,305 @@
+//! The stream of events that an agent prints, and what it comes to.
+
+use std::borrow::Cow;
+
+use super::{
+    Limit, Usage, claude, codex,
+    counter::Counter,
+    trouble::Trouble,
+    words::{head, tail},
+};
+
+/// The longest answer that is kept.
+pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
+/// The most of what an agent says that one notice carries.
+pub(super) const SPOKEN_BYTES: usize = 16 * 1024;
+/// The most of what a tool answers that one notice carries.
+pub(super) const RESULT_BYTES: usize = 2 * 1024;
+/// The longest line about what a tool is used for.
+pub(super) const ABOUT_CHARS: usize = 120;
+/// How many denied tools are remembered.
+pub(super) const DENIALS: usize = 20;
+/// How much is kept of the lines that are no events.
+const LAST_WORDS_BYTES: usize = 4096;
+
+/// The way in which an agent writes its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamDialect {
+    /// `claude --print --output-format stream-json`.
+    Claude,
+    /// `codex exec --json`.
+    Codex,
+}
+
+/// Something in a stream that somebody may want to know while the agent works.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// The agent began.
+    Session {
+        /// The name under which the agent can go on later.
+        id: String,
+        /// The model it uses.
+        model: Option<String>,
+        /// The directory it works in.
+        cwd: Option<String>,
+        /// What it may do without asking, in its own words.
+        permission_mode: Option<String>,
+    },
+    /// It uses a tool.
+    Tool {
+        /// The tool, in the agent's words.
+        name: String,
+        /// What for: the command, the path. One short line without control characters.
+        about: String,
+    },
+    /// It said something.
+    Spoke {
+        /// What it said, from its beginning.
+        text: String,
+    },
+    /// A tool answered.
+    ToolResult {
+        /// Whether the tool failed or was not allowed.
+        is_error: bool,
+        /// What it answered, from its beginning.
+        text: String,
+    },
+    /// The agent used more. This is all that it used so far.
+    Usage(Usage),
+    /// A request failed, and the agent makes it again by itself.
+    Retrying {
+        /// Which try failed, from 1.
+        attempt: u32,
+        /// What the server answered.
+        status: Option<u16>,
+        /// Why, in the agent's words.
+        error: String,
+    },
+    /// A limit of the account keeps the agent from going on.
+    Limit(Limit),
+    /// How much of a limit of the account is used up.
+    Utilization {
+        /// The limit, in the provider's words.
+        window: String,
+        /// The part that is used, where 1 is all of it. It can be more than all.
+        share: f64,
+    },
+    /// The agent gave an answer or gave up.
+    ///
+    /// More may follow: an agent with work in the background speaks again when that is done.
+    Ended,
+}
+
+/// A tool that the agent wanted to use and was not allowed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The tool, in the agent's words.
+    pub tool: String,
+    /// What for: the command, the path. One short line without control characters.
+    pub about: String,
+}
+
+/// Everything that a stream has told so far.
+///
+/// It is a fold: [`Heard::hear`] takes the lines one by one. However long the stream is, what
+/// is kept has a bound.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    dialect: StreamDialect,
+    pub(super) session: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) counter: Counter,
+    /// What earlier processes of the same session used.
+    before: Usage,
+    pub(super) cost_usd: Option<f64>,
+    /// What the agent said last, where its result does not repeat it.
+    pub(super) spoken: String,
+    /// How many tools it used.
+    pub(super) tools: u64,
+    /// What went wrong last, if nothing went well since.
+    pub(super) trouble: Option<Trouble>,
+    /// The limit that stands in the way, if nothing went well since.
+    pub(super) limit: Option<Limit>,
+    /// The last result.
+    pub(super) ending: Option<Ending>,
+    /// Whether a result began that cannot be read.
+    pub(super) is_torn: bool,
+    /// Turns of the results before the last one and of the last one.
+    pub(super) turns: Option<u32>,
+    /// Tools that were not allowed, each with the id of its use.
+    denied: Vec<(String, Denied)>,
+    events: u64,
+    unreadable: u64,
+    last_words: String,
+}
+
+/// What an agent's result says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Ending {
+    /// The answer.
+    pub(super) answer: String,
+    /// The answer in the form that was asked for, as JSON.
+    pub(super) structured: Option<String>,
+    /// What went wrong, if it did.
+    pub(super) trouble: Option<Trouble>,
+}
+
+impl Heard {
+    /// Creates a stream of which nothing was heard yet.
+    pub fn new(dialect: StreamDialect) -> Self {
+        Self {
+            dialect,
+            session: None,
+            model: None,
+            counter: Counter::default(),
+            before: Usage::default(),
+            cost_usd: None,
+            spoken: String::new(),
+            tools: 0,
+            trouble: None,
+            limit: None,
+            ending: None,
+            is_torn: false,
+            turns: None,
+            denied: Vec::new(),
+            events: 0,
+            unreadable: 0,
+            last_words: String::new(),
+        }
+    }
+
+    /// Creates the stream of an agent that goes on in a session of which earlier processes used
+    /// the given tokens. Some agents count those again.
+    pub fn resumed(dialect: StreamDialect, before: Usage) -> Self {
+        Self { before, ..Self::new(dialect) }
+    }
+
+    /// Takes one line, with or without its end, and returns what is worth telling.
+    ///
+    /// One line can tell several things: what an agent says and what it used for that.
+    pub fn hear(&mut self, line: &[u8]) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        let line = String::from_utf8_lossy(line);
+        let text = line.trim();
+        if text.is_empty() {
+            return notices;
+        }
+        let is_event = match self.dialect {
+            StreamDialect::Claude => claude::hear(self, text, &mut notices),
+            StreamDialect::Codex => codex::hear(self, text, &mut notices),
+        };
+        if is_event {
+            self.events = self.events.saturating_add(1);
+        } else {
+            self.not_understood(text);
+        }
+        notices
+    }
+
+    /// Returns the name under which the agent can go on later.
+    pub fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// Returns the model that the agent uses.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Returns what was used so far.
+    ///
+    /// Before the first result it is less than the truth: agents tell how much was written in a
+    /// message only at the end.
+    pub fn usage(&self) -> Usage {
+        self.counter.sum()
+    }
+
+    /// Returns what it cost by the agent's own estimate, which comes with a result.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.cost_usd
+    }
+
+    /// Returns the limit that stands in the way, if nothing went well since.
+    pub fn limit(&self) -> Option<&Limit> {
+        self.limit.as_ref()
+    }
+
+    /// Returns whether the agent gave an answer or gave up.
+    pub fn is_ended(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Returns how many events were heard, also of unknown kinds.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Returns how many lines were no events.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
+    /// Returns the end of the lines that were no events: what a program says when it breaks.
+    pub fn last_words(&self) -> &str {
+        &self.last_words
+    }
+
+    /// Returns the tools that were not allowed, at most 20.
+    pub fn denied(&self) -> impl Iterator<Item = &Denied> {
+        self.denied.iter().map(|(_, denied)| denied)
+    }
+
+    /// Returns the way in which the agent writes.
+    pub(super) fn dialect(&self) -> StreamDialect {
+        self.dialect
+    }
+
+    /// Takes what the session used altogether, whoever worked on it.
+    pub(super) fn settle_session(&mut self, all: Usage) {
+        self.counter.settle_all(all.beyond(self.before));
+    }
+
+    /// Takes down the name of the session and returns whether it is new.
+    pub(super) fn begin(&mut self, id: String, model: Option<String>) -> bool {
+        let is_new = self.session.as_ref() != Some(&id);
+        self.session = Some(id);
+        self.model = model.or_else(|| self.model.take());
+        is_new
+    }
+
+    /// Takes down that the agent's model answered, so what was in the way no longer is.
+    pub(super) fn went_well(&mut self) {
+        self.trouble = None;
+        self.limit = None;
+    }
+
+    /// Takes down that a tool was not allowed. What is said later of the same use is kept.
+    pub(super) fn deny(&mut self, id: Cow<'_, str>, denied: Denied) {
+        if let Some((_, known)) = self.denied.iter_mut().find(|(known, _)| *known == id) {
+            *known = denied;
+        } else if self.denied.len() < DENIALS {
+            self.denied.push((id.into_owned(), denied));
+        }
+    }
+
+    /// Takes down a result, with the turns that led to it.
+    pub(super) fn end(&mut self, ending: Ending, turns: Option<u32>) {
+        self.ending = Some(ending);
+        self.is_torn = false;
+        self.turns = match (self.turns, turns) {
+            (Some(before), Some(now)) => Some(before.saturating_add(now)),
+            (before, now) => now.or(before),
+        };
+    }
+
+    fn not_understood(&mut self, line: &str) {
+        self.unreadable = self.unreadable.saturating_add(1);
+        // The line was to be a result and broke off.
+        self.is_torn |= line.starts_with('{') && line.contains("\"type\":\"result\"");
+        let keep = head(line, LAST_WORDS_BYTES);
+        self.last_words = format!("{}{keep}\n", self.last_words);
+        if self.last_words.len() > LAST_WORDS_BYTES {
+            self.last_words = tail(&self.last_words, LAST_WORDS_BYTES).to_owned();
+        }
+    }
+}

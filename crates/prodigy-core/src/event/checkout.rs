@@ -1,0 +1,17 @@
+//! What changed in the user's checkout while a job ran.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Something of the user's that is not what it was when the job began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckoutChange {
+    /// What: `HEAD`, `index`, or the full name of a branch, a tag or the stash.
+    pub what: String,
+    /// What it was: a branch for `HEAD`, else a commit or a hash; left out if it was not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// What it is now; left out if it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}

@@ -1,0 +1,67 @@
+//! Patterns for events that belong together.
+//!
+//! A `match` over events names all of them, so that a new one is not overlooked. Where
+//! several mean the same to everybody who does not care for them, one word stands for all.
+
+/// What an agent tells about its work, besides what it costs.
+#[macro_export]
+macro_rules! agent_news {
+    () => {
+        $crate::event::Event::AgentSessionStarted { .. }
+            | $crate::event::Event::AgentToolUsed { .. }
+            | $crate::event::Event::AgentWarned { .. }
+    };
+}
+
+/// What keeps agents from starting, or allows more or fewer of them.
+#[macro_export]
+macro_rules! spending_news {
+    () => {
+        $crate::event::Event::QuotaPaused(_)
+            | $crate::event::Event::QuotaWarned { .. }
+            | $crate::event::Event::QuotaResumed {}
+            | $crate::event::Event::BudgetExceeded { .. }
+            | $crate::event::Event::ConcurrencyChanged { .. }
+    };
+}
+
+/// What steps change outside.
+#[macro_export]
+macro_rules! effect_news {
+    () => {
+        $crate::event::Event::EffectPrepared(_)
+            | $crate::event::Event::EffectCommitted { .. }
+            | $crate::event::Event::EffectReconciled { .. }
+            | $crate::event::Event::EffectCompensated { .. }
+    };
+}
+
+/// What people say to a replay.
+#[macro_export]
+macro_rules! approval_news {
+    () => {
+        $crate::event::Event::ApprovalRequested(_)
+            | $crate::event::Event::ApprovalGranted { .. }
+            | $crate::event::Event::ApprovalDenied { .. }
+    };
+}
+
+/// How the circuit breaker changes.
+#[macro_export]
+macro_rules! circuit_news {
+    () => {
+        $crate::event::Event::CircuitOpen { .. }
+            | $crate::event::Event::CircuitHalfOpen {}
+            | $crate::event::Event::CircuitClosed {}
+    };
+}
+
+/// How the conflict of an item is resolved.
+#[macro_export]
+macro_rules! resolution_news {
+    () => {
+        $crate::event::Event::ResolutionStarted { .. }
+            | $crate::event::Event::ResolutionCompleted { .. }
+            | $crate::event::Event::ResolutionFailed { .. }
+    };
+}

@@ -1,0 +1,196 @@
+//! What becomes of an item whose commits conflict with what was merged meanwhile.
+
+use std::time::Duration;
+
+use super::{
+    Action, Decision, Stage,
+    items::{ItemAction, MapRules},
+    map::{Conflict, ItemState, Merging},
+    verdict::{Scene, about},
+};
+use crate::{
+    Timestamp,
+    event::{Event, Fact},
+    failure::{Failure, FailureKind},
+    ids::AgentId,
+    workflow::OnConflict,
+};
+
+/// How many paths in conflict are named in a message.
+const NAMED: usize = 5;
+
+/// What an agent made of a conflict, and what that took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Took {
+    pub(super) duration_ms: u64,
+    pub(super) cost_usd: f64,
+}
+
+impl Scene<'_> {
+    /// Returns an item whose commits are being merged.
+    fn merging(&self, at: u32) -> Option<(&ItemState, &Merging)> {
+        let item = self.map.item(at)?;
+        match &item.stage {
+            Stage::Merging(commits) => Some((item, commits)),
+            Stage::Running { .. }
+            | Stage::Pending
+            | Stage::Waiting { .. }
+            | Stage::Handling { .. }
+            | Stage::Conflicted(_)
+            | Stage::Resolving { .. }
+            | Stage::Successful
+            | Stage::DeadLettered
+            | Stage::Skipped => None,
+        }
+    }
+
+    /// Returns an item whose conflict is being resolved by this agent.
+    pub(super) fn resolving(&self, agent: AgentId, at: u32) -> Option<(&ItemState, &Conflict)> {
+        let item = self.map.item(at)?;
+        match &item.stage {
+            Stage::Resolving { agent: by, conflict } if *by == agent => Some((item, conflict)),
+            Stage::Resolving { .. }
+            | Stage::Running { .. }
+            | Stage::Pending
+            | Stage::Waiting { .. }
+            | Stage::Handling { .. }
+            | Stage::Merging(_)
+            | Stage::Conflicted(_)
+            | Stage::Successful
+            | Stage::DeadLettered
+            | Stage::Skipped => None,
+        }
+    }
+
+    /// Takes in that an item's commits are in the job's branch.
+    pub(super) fn merged(&self, at: u32, source: String, target: String, tip: String) -> Decision {
+        let Some((item, commits)) = self.merging(at) else { return Decision::default() };
+        let commits = commits.commits;
+        let event = Event::WorktreeMerged { source, target, commit: tip, commits };
+        Decision { facts: vec![about(item, None, event)], tick: true, ..Decision::default() }
+    }
+
+    /// Does once what the workflow says about conflicts, and gives the item up after that.
+    pub(super) fn conflict(&self, at: u32, target: String, paths: Vec<String>) -> Decision {
+        let Some((item, _)) = self.merging(at) else { return Decision::default() };
+        let is_first = item.conflicts == 0;
+        let rule = self.rules.on_conflict;
+        // Where nothing is in common there is nothing to resolve.
+        let resolver = rule.resolver().filter(|_| is_first && !paths.is_empty());
+        let resolver = resolver.map(str::to_owned);
+        let (is_resolved, message) = (resolver.is_some(), in_words(&paths));
+        let conflict = about(item, None, Event::MergeConflict { target, paths, resolver });
+        if is_resolved {
+            return Decision { facts: vec![conflict], tick: true, ..Decision::default() };
+        }
+        if *rule == OnConflict::Rerun && is_first && !item.is_uncertain() {
+            let reason = "its commits conflict with what was merged meanwhile";
+            return self.again(at, vec![conflict], reason);
+        }
+        let facts = vec![conflict, dead(item, None, Failure::new(MERGE, message))];
+        Decision { facts, tick: true, ..Decision::default() }
+    }
+
+    /// Tries an item whose commits could not be merged again, at once.
+    pub(super) fn again(&self, at: u32, mut facts: Vec<Fact>, reason: &str) -> Decision {
+        let Some((item, _)) = self.merging(at) else { return Decision::default() };
+        let (attempt, delay) = (item.attempts + 1, Duration::ZERO);
+        facts.push(self.retrying(item, attempt, delay, reason.to_owned()));
+        Decision { facts, tick: true, ..Decision::default() }
+    }
+
+    /// Has the commit merged that resolves an item's conflict.
+    pub(super) fn resolved(
+        &self,
+        agent: AgentId,
+        at: u32,
+        commit: String,
+        commits: u64,
+        took: Took,
+    ) -> Decision {
+        let Some((item, conflict)) = self.resolving(agent, at) else { return Decision::default() };
+        let Took { duration_ms, cost_usd } = took;
+        let merging =
+            Merging { base: conflict.commits.base.clone(), head: commit.clone(), commits };
+        let event = Event::ResolutionCompleted { commit, commits, duration_ms, cost_usd };
+        let mut facts = vec![about(item, Some(agent), event)];
+        facts.extend(self.lifted(item));
+        let release = ItemAction::Release { agent, failed: false };
+        let merge = ItemAction::Merge { item: at, commits: merging };
+        let actions = [release, merge].map(Action::Item).into();
+        Decision { facts, actions, tick: true, wake: None }
+    }
+
+    /// Gives an item up whose conflict could not be resolved.
+    pub(super) fn unresolved(
+        &self,
+        agent: AgentId,
+        at: u32,
+        failure: Failure,
+        took: Took,
+    ) -> Decision {
+        let Some((item, conflict)) = self.resolving(agent, at) else { return Decision::default() };
+        let Took { duration_ms, cost_usd } = took;
+        let why = format!(
+            "{}, and that was not resolved: {}",
+            in_words(&conflict.paths),
+            failure.message
+        );
+        let death = Failure { kind: MERGE, message: why, ..failure.clone() };
+        let event = Event::ResolutionFailed { failure, duration_ms, cost_usd };
+        let mut facts = vec![about(item, Some(agent), event), dead(item, Some(agent), death)];
+        facts.extend(self.lifted(item));
+        let release = Action::Item(ItemAction::Release { agent, failed: true });
+        Decision { facts, actions: vec![release], tick: true, wake: None }
+    }
+}
+
+const MERGE: FailureKind = FailureKind::MergeConflict;
+
+/// Begins to resolve the conflict of an item; returns whether an agent is busy with it.
+///
+/// The workflow may have been changed since the conflict was found.
+pub(super) fn take_up(
+    decision: &mut Decision,
+    (at, item, conflict): (u32, &ItemState, &Conflict),
+    agent: AgentId,
+    rules: MapRules<'_>,
+    now: Timestamp,
+) -> bool {
+    if let Some(resolver) = rules.on_conflict.resolver() {
+        let (resolver, attempt) = (resolver.to_owned(), item.attempts);
+        decision.facts.push(about(
+            item,
+            Some(agent),
+            Event::ResolutionStarted { resolver, attempt },
+        ));
+        let conflict = conflict.clone();
+        let resolve = ItemAction::Resolve { agent, item: at, attempt, conflict };
+        decision.actions.push(Action::Item(resolve));
+        return true;
+    }
+    decision.tick = true;
+    decision.facts.push(if *rules.on_conflict == OnConflict::Rerun && !item.is_uncertain() {
+        let reason = "no agent resolves conflicts any more".to_owned();
+        let event =
+            Event::AgentRetrying { attempt: item.attempts + 1, delay_ms: 0, retry_at: now, reason };
+        about(item, None, event)
+    } else {
+        dead(item, None, Failure::new(MERGE, in_words(&conflict.paths)))
+    });
+    false
+}
+
+/// Says what an item's commits conflict with.
+fn in_words(paths: &[String]) -> String {
+    if paths.is_empty() {
+        return "its commits have nothing in common with the job's branch".to_owned();
+    }
+    let shown: Vec<_> = paths.iter().take(NAMED).map(|path| format!("`{path}`")).collect();
+    format!("its commits conflict with those of other items in {}", shown.join(", "))
+}
+
+/// Gives an item up.
+fn dead(item: &ItemState, agent: Option<AgentId>, failure: Failure) -> Fact {
+    about(item, agent, Event::ItemDeadLettered { attempts: item.attempts, failure })
+}

@@ -1,0 +1,283 @@
+//! What the agents of a job cost, and how much of it came to nothing.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    agent::Usage,
+    event::{AfterAttempt, Event, Record, StepStatus, is_top_level},
+    ids::ItemId,
+};
+
+/// What the agents of a job cost, as far as they said so, folded from its journal.
+///
+/// Its size depends on how many items are under way, not on how many there are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// All of it, in US dollars.
+    pub cost_usd: f64,
+    /// The tokens that they used.
+    pub tokens: Usage,
+    /// How often an agent said what it cost.
+    pub told: u64,
+    /// How often one did not.
+    pub untold: u64,
+    /// What was spent on attempts that failed or were cut off.
+    pub lost_usd: f64,
+    /// What was spent on items of which it is not known what comes of them.
+    items: BTreeMap<ItemId, Open>,
+    /// What was spent on the step of the job's own that is under way.
+    step_usd: f64,
+}
+
+/// An attempt that may still come to nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Open {
+    cost_usd: f64,
+    /// Whether it is done but for the merge of its commits.
+    is_merging: bool,
+}
+
+impl Costs {
+    /// Returns whether nobody knows what anything cost.
+    pub fn is_unknown(&self) -> bool {
+        self.told == 0 && self.untold > 0
+    }
+
+    /// Returns whether no agent was asked.
+    pub fn is_empty(&self) -> bool {
+        self.told == 0 && self.untold == 0
+    }
+
+    /// Returns what so many successes cost each, with what was lost on the way.
+    pub fn per_success(&self, successes: u32) -> Option<f64> {
+        (successes > 0 && self.cost_usd > 0.0).then(|| self.cost_usd / f64::from(successes))
+    }
+
+    /// Takes in the next record.
+    pub fn apply(&mut self, record: &Record) {
+        if let Event::AgentUsage { cost_usd, tokens, .. } = &record.event {
+            self.spend(record.item_id.as_ref(), *cost_usd, *tokens);
+        } else if let Event::JobResumed { .. } | Event::JobPaused { .. } = &record.event {
+            self.cut_off();
+        } else if let Some(item) = &record.item_id {
+            self.apply_to_item(item, &record.event);
+        } else {
+            self.apply_to_step(&record.event);
+        }
+    }
+
+    fn spend(&mut self, item: Option<&ItemId>, cost_usd: Option<f64>, tokens: Usage) {
+        self.tokens += tokens;
+        let Some(cost_usd) = cost_usd else {
+            self.untold += 1;
+            return;
+        };
+        self.told += 1;
+        self.cost_usd += cost_usd;
+        match item {
+            Some(item) => self.items.entry(item.clone()).or_default().cost_usd += cost_usd,
+            None => self.step_usd += cost_usd,
+        }
+    }
+
+    fn apply_to_item(&mut self, item: &ItemId, event: &Event) {
+        if let Event::AgentCompleted(done) = event {
+            if done.has_commits() {
+                self.items.entry(item.clone()).or_default().is_merging = true;
+            } else {
+                self.items.remove(item);
+            }
+        } else if let Event::WorktreeMerged { .. } = event {
+            self.items.remove(item);
+        } else if is_end_of_attempt(event) {
+            self.lost_usd += self.items.remove(item).map_or(0.0, |open| open.cost_usd);
+        }
+    }
+
+    fn apply_to_step(&mut self, event: &Event) {
+        if let Event::StepFailed { step, .. } = event
+            && is_top_level(step)
+        {
+            self.lost_usd += std::mem::take(&mut self.step_usd);
+        } else if let Event::StepCompleted(step) = event
+            && is_top_level(&step.step)
+        {
+            let cost_usd = std::mem::take(&mut self.step_usd);
+            self.lost_usd += if step.status == StepStatus::Failed { cost_usd } else { 0.0 };
+        }
+    }
+
+    /// Takes in that a run ended or died: what was under way counts as not made.
+    fn cut_off(&mut self) {
+        self.lost_usd += std::mem::take(&mut self.step_usd);
+        let lost_usd = &mut self.lost_usd;
+        self.items.retain(|_, open| {
+            *lost_usd += if open.is_merging { 0.0 } else { open.cost_usd };
+            open.is_merging
+        });
+    }
+}
+
+/// Returns whether an attempt is over with this, or a new one begins, and nothing came of it.
+fn is_end_of_attempt(event: &Event) -> bool {
+    match event {
+        Event::AgentFailed(failed) => failed.then != AfterAttempt::Handler,
+        Event::AgentStarted { .. }
+        | Event::AgentReleased { .. }
+        | Event::AgentRetrying { .. }
+        | Event::ItemSkipped { .. }
+        | Event::ItemDeadLettered { .. } => true,
+        Event::JobStarted(_)
+        | Event::JobResumed { .. }
+        | Event::JobPaused { .. }
+        | Event::JobCompleted { .. }
+        | Event::JobFailed { .. }
+        | Event::PhaseStarted { .. }
+        | Event::PhaseCompleted { .. }
+        | Event::ItemsSelected { .. }
+        | Event::ItemQueued {}
+        | Event::AgentCompleted(_)
+        | Event::ReplayStarted { .. }
+        | Event::DlqItemRemoved { .. }
+        | Event::DlqItemUpdated { .. }
+        | crate::approval_news!()
+        | crate::effect_news!()
+        | crate::circuit_news!()
+        | crate::agent_news!()
+        | crate::spending_news!()
+        | crate::resolution_news!()
+        | Event::StepStarted { .. }
+        | Event::StepCompleted(_)
+        | Event::StepFailed { .. }
+        | Event::StepSkipped { .. }
+        | Event::AgentUsage { .. }
+        | Event::WorktreeCreated { .. }
+        | Event::WorktreeMerged { .. }
+        | Event::WorktreePreserved { .. }
+        | Event::WorktreeCleaned { .. }
+        | Event::MergeConflict { .. }
+        | Event::GitTampering { .. }
+        | Event::CheckoutChanged { .. }
+        | Event::CheckpointCreated { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Returns what records come to; each says whom it is about.
+    fn costs(events: &[(&str, Value)]) -> Costs {
+        let mut costs = Costs::default();
+        for (seq, (item, event)) in (1_u64..).zip(events) {
+            let mut record = json!({
+                "format": 1, "seq": seq, "timestamp": "2026-01-02T03:04:05Z", "job_id": "job",
+            });
+            let object = record.as_object_mut().unwrap();
+            object.extend(event.as_object().unwrap().clone());
+            if !item.is_empty() {
+                object.insert("item_id".to_owned(), json!(item));
+            }
+            costs.apply(&serde_json::from_value(record).unwrap());
+        }
+        costs
+    }
+
+    fn usage(cost_usd: f64) -> Value {
+        json!({"event_type": "agent_usage", "step": "1", "agent": "a", "cost_usd": cost_usd})
+    }
+
+    fn failed(then: &str) -> Value {
+        json!({
+            "event_type": "agent_failed", "attempt": 1, "then": then, "duration_ms": 1,
+            "failure": {"kind": "timeout", "message": "late"},
+        })
+    }
+
+    fn completed(head: &str) -> Value {
+        json!({
+            "event_type": "agent_completed", "attempt": 1, "base": "c0", "head": head,
+            "commits": 1, "duration_ms": 1, "result": null,
+        })
+    }
+
+    fn step(kind: &str, more: &Value) -> Value {
+        let mut event = json!({
+            "event_type": kind, "step": "2", "attempt": 1, "duration_ms": 1, "output": "",
+            "failure": {"kind": "timeout", "message": "late"},
+        });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    }
+
+    #[track_caller]
+    fn assert_lost(events: &[(&str, Value)], cost_usd: f64, lost_usd: f64) {
+        let costs = costs(events);
+        let found = [costs.cost_usd, costs.lost_usd];
+        let wanted = [cost_usd, lost_usd];
+        assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
+    }
+
+    #[test]
+    fn money_for_an_attempt_that_fails_is_lost() {
+        let released = json!({"event_type": "agent_released", "reason": "limit", "duration_ms": 1});
+        let dead = json!({
+            "event_type": "item_dead_lettered", "attempts": 1,
+            "failure": {"kind": "timeout", "message": "late"},
+        });
+        assert_lost(&[("a", usage(1.0)), ("a", completed("c0"))], 1.0, 0.0);
+        assert_lost(&[("a", usage(1.0)), ("b", usage(2.0)), ("a", failed("retry"))], 3.0, 1.0);
+        assert_lost(&[("a", usage(1.0)), ("a", released)], 1.0, 1.0);
+        // The handler of the error policy may spend some more on it.
+        let handled = [("a", usage(1.0)), ("a", failed("handler")), ("a", usage(0.5)), ("a", dead)];
+        assert_lost(&handled, 1.5, 1.5);
+        let again = [("a", usage(1.0)), ("a", failed("retry")), ("a", usage(4.0))];
+        assert_lost(&again, 5.0, 1.0);
+    }
+
+    #[test]
+    fn work_that_cannot_be_merged_is_lost_and_what_waits_for_the_merge_is_not() {
+        let merged = json!({
+            "event_type": "worktree_merged", "source": "s", "target": "t", "commit": "c",
+            "commits": 1,
+        });
+        let again = json!({
+            "event_type": "agent_retrying", "attempt": 2, "delay_ms": 0,
+            "retry_at": "2026-01-02T03:04:05Z", "reason": "conflict",
+        });
+        let resumed = json!({"event_type": "job_resumed", "version": "0"});
+        let done = [("a", usage(1.0)), ("a", completed("c1"))];
+        assert_lost(&[&done[..], &[("a", again.clone())]].concat(), 1.0, 1.0);
+        assert_lost(&[&done[..], &[("a", merged), ("a", again)]].concat(), 1.0, 0.0);
+        assert_lost(&[&done[..], &[("", resumed.clone())]].concat(), 1.0, 0.0);
+        // An attempt that a crash cut off counts as not made.
+        assert_lost(&[("a", usage(1.0)), ("", resumed)], 1.0, 1.0);
+    }
+
+    #[test]
+    fn money_for_a_failed_try_of_a_step_is_lost() {
+        let retried = step("step_failed", &json!({"then": "retry"}));
+        let inner = step("step_failed", &json!({"then": "stop", "step": "2.validate"}));
+        let fine = step("step_completed", &json!({"status": "recovered", "exit_code": 0}));
+        let bad = step("step_completed", &json!({"status": "failed", "exit_code": 1}));
+        let tries = [("", usage(1.0)), ("", retried), ("", usage(2.0)), ("", inner)];
+        assert_lost(&[&tries[..], &[("", fine)]].concat(), 3.0, 1.0);
+        assert_lost(&[&tries[..], &[("", bad)]].concat(), 3.0, 3.0);
+    }
+
+    #[test]
+    fn what_nobody_told_is_not_taken_for_nothing() {
+        let untold = json!({
+            "event_type": "agent_usage", "step": "1", "agent": "a", "tokens": {"input_tokens": 5},
+        });
+        let some = costs(&[("a", untold.clone()), ("b", usage(0.0))]);
+        assert_eq!((some.told, some.untold, some.is_unknown()), (1, 1, false));
+        assert_eq!(some.tokens.input_tokens, 5);
+        assert!(costs(&[("a", untold)]).is_unknown());
+        assert!(costs(&[]).is_empty() && !costs(&[]).is_unknown());
+        assert_eq!(costs(&[("a", usage(3.0))]).per_success(2), Some(1.5));
+        assert_eq!(costs(&[("a", usage(3.0))]).per_success(0), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! What is known of the top-level steps beforehand: their names, and which of them cost money.
+
+use crate::{
+    event::PhaseName,
+    workflow::{Body, Phase, Step, Workflow},
+};
+
+/// What progress calls the top-level steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepNames {
+    /// Those of one round, or of an item.
+    pub steps: Vec<String>,
+    /// Those of the setup phase.
+    pub setup: Vec<String>,
+    /// Those of the reduce phase.
+    pub reduce: Vec<String>,
+    /// Which of them may ask an agent.
+    pub asks: AskingSteps,
+}
+
+/// Which top-level steps may ask an agent, and so cost money.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskingSteps {
+    /// Those of one round, or of an item.
+    pub steps: Vec<bool>,
+    /// Those of the setup phase.
+    pub setup: Vec<bool>,
+    /// Those of the reduce phase.
+    pub reduce: Vec<bool>,
+    /// Whether one of the merge phase does.
+    pub merge: bool,
+}
+
+impl AskingSteps {
+    /// Looks at the steps of a workflow.
+    pub fn of(workflow: &Workflow) -> Self {
+        let asks = |steps: &[Step]| steps.iter().map(Workflow::asks_agent).collect();
+        let of_phase = |phase: Option<&Phase>| phase.map(|phase| asks(&phase.steps));
+        let merge = workflow.merge.as_ref();
+        let merge = merge.is_some_and(|phase| phase.steps.iter().any(Workflow::asks_agent));
+        match &workflow.body {
+            Body::Sequential { steps } => Self { steps: asks(steps), merge, ..Self::default() },
+            Body::MapReduce(body) => Self {
+                steps: asks(&body.map.steps),
+                setup: of_phase(body.setup.as_ref().map(|setup| &setup.phase)).unwrap_or_default(),
+                reduce: of_phase(body.reduce.as_ref()).unwrap_or_default(),
+                merge,
+            },
+        }
+    }
+}
+
+impl StepNames {
+    /// Returns what progress calls a step of an item, by its path from 1.
+    pub(super) fn of_item(&self, path: &str) -> Option<String> {
+        let number = path.parse::<usize>().ok()?.checked_sub(1)?;
+        self.steps.get(number).cloned()
+    }
+
+    /// Returns whether a step of a phase may ask an agent.
+    pub(super) fn asks(&self, phase: PhaseName, index: u32) -> bool {
+        let asks = match phase {
+            PhaseName::Map => return self.asks.steps.contains(&true),
+            PhaseName::Merge => return self.asks.merge,
+            PhaseName::Setup => &self.asks.setup,
+            PhaseName::Reduce => &self.asks.reduce,
+            PhaseName::Steps => &self.asks.steps,
+        };
+        usize::try_from(index).ok().and_then(|index| asks.get(index)).copied().unwrap_or_default()
+    }
+}

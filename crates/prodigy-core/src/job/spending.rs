@@ -1,0 +1,273 @@
+//! What follows from the limits of accounts and of purses.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Decision, Ending, Job, Surroundings};
+use crate::{
+    Timestamp,
+    agent::{Limit, LimitKind},
+    event::{BudgetScope, Event, PauseReason, QuotaPaused},
+    ids::ItemId,
+    policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
+};
+
+/// How long to wait for a limit when nobody said when it is lifted; then twice as long, …
+const FIRST_WAIT: Duration = Duration::from_secs(5 * 60);
+/// … and so on, but never longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+/// The least wait: a moment that is over says nothing about when it will be better.
+const LEAST_WAIT: Duration = Duration::from_secs(60);
+/// The most that is added to a wait at random, so that not everybody comes back at once.
+const MOST_JITTER: Duration = Duration::from_secs(30);
+
+/// Sums of money that differ by less are the same: most amounts have no exact binary form.
+const TINY_USD: f64 = 1e-9;
+
+/// What holds for the money and the accounts of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spending<'a> {
+    /// What to do at a usage limit.
+    pub quota: &'a QuotaPolicy,
+    /// What may be spent.
+    pub budget: &'a Budget,
+    /// Whether the run may wait at all.
+    pub waits: bool,
+    /// What all jobs have spent today, this one included.
+    pub today_usd: f64,
+}
+
+/// A limit that keeps a job from starting anything that needs an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Paused {
+    /// The limit.
+    pub limit: Limit,
+    /// When one agent may try whether it is lifted; `None` if waiting does not help.
+    pub until: Option<Timestamp>,
+    /// Since when the job waits.
+    pub since: Timestamp,
+    /// How often it was found not to be lifted.
+    pub times: u32,
+    /// The item whose attempt tries it, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ItemId>,
+}
+
+/// How much of a limit is used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsedShare {
+    /// From 0 to 1.
+    pub share: f64,
+    /// When it begins anew.
+    pub resets_at: Option<Timestamp>,
+}
+
+/// Money that is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Overspent {
+    /// Whose.
+    pub scope: BudgetScope,
+    /// What was set aside.
+    pub limit_usd: f64,
+    /// What was spent.
+    pub spent_usd: f64,
+}
+
+impl Paused {
+    /// Takes in that a limit was reached, once more if there was one before.
+    pub(super) fn again(before: Option<&Self>, paused: &QuotaPaused, now: Timestamp) -> Self {
+        Self {
+            limit: paused.limit.clone(),
+            until: paused.paused_until,
+            since: before.map_or(now, |before| before.since),
+            times: before.map_or(0, |before| before.times) + 1,
+            probe: None,
+        }
+    }
+
+    /// Takes in that the job is taken up again: somebody thinks that it is worth a try.
+    pub(super) fn resume(&mut self, now: Timestamp) {
+        self.probe = None;
+        self.since = now;
+        self.until.get_or_insert(now);
+    }
+
+    /// Returns how many attempts may start.
+    pub(super) fn room(&self, now: Timestamp) -> u32 {
+        let is_over = self.until.is_some_and(|until| until <= now);
+        u32::from(is_over && self.probe.is_none())
+    }
+}
+
+impl Job {
+    /// Takes in what was spent, and what keeps agents from spending more.
+    pub(super) fn apply_spending(&mut self, event: &Event, at: Timestamp) {
+        if let Event::AgentUsage { cost_usd, tokens, .. } = event {
+            self.cost_usd += cost_usd.unwrap_or_default();
+            self.tokens += *tokens;
+        } else if let Event::QuotaPaused(paused) = event {
+            self.quota = Some(Paused::again(self.quota.as_ref(), paused, at));
+        } else if let Event::QuotaWarned { share, resets_at, .. } = event {
+            self.utilization = Some(UsedShare { share: *share, resets_at: *resets_at });
+        } else if let Event::QuotaResumed {} = event {
+            self.quota = None;
+        } else if let Event::BudgetExceeded { scope, limit_usd, spent_usd } = event {
+            let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
+            self.overspent = Some(Overspent { scope, limit_usd, spent_usd });
+        }
+    }
+}
+
+/// Returns what is recorded when an agent ran into a limit.
+///
+/// Many run into the same one; what is known already is not recorded again.
+pub(super) fn limited(
+    job: &Job,
+    limit: Limit,
+    step: Option<String>,
+    surroundings: Surroundings<'_>,
+) -> Option<Event> {
+    let before = job.quota.as_ref();
+    let now = surroundings.now;
+    if before.is_some_and(|paused| paused.until.is_none_or(|until| until > now)) {
+        return None;
+    }
+    let times = before.map_or(0, |paused| paused.times);
+    let paused_until = match limit.kind {
+        LimitKind::Credits => None,
+        LimitKind::Usage => Some(lifted_at(&limit, times, now, surroundings.random)),
+    };
+    Some(Event::QuotaPaused(Box::new(QuotaPaused { limit, paused_until, step })))
+}
+
+/// Returns when to try whether a limit is lifted.
+fn lifted_at(limit: &Limit, times: u32, now: Timestamp, random: f64) -> Timestamp {
+    let wait = match limit.resets_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok())
+    {
+        Some(wait) => wait.max(Duration::from_millis(1)),
+        None if limit.resets_at.is_some() => LEAST_WAIT,
+        None => FIRST_WAIT.saturating_mul(1 << times.min(10)).min(LONGEST_WAIT),
+    };
+    let jitter = wait.div_f64(10.0).min(MOST_JITTER).mul_f64(random.clamp(0.0, 1.0));
+    later(now, wait.saturating_add(jitter))
+}
+
+/// Returns what keeps the job from going on, if something does.
+///
+/// `needs_agent` is whether what comes next may spend money.
+pub(super) fn hold(
+    job: &Job,
+    surroundings: Surroundings<'_>,
+    needs_agent: bool,
+) -> Option<Decision> {
+    if let Some(paused) = &job.quota {
+        return wait(job, paused, surroundings);
+    }
+    if !needs_agent {
+        return None;
+    }
+    if let Some(overspent) = &job.overspent {
+        return Some(stop_spending(job, *overspent, surroundings));
+    }
+    let Overspent { scope, limit_usd, spent_usd } = exceeded(job, surroundings.spending)?;
+    Some(Decision::note(vec![Event::BudgetExceeded { scope, limit_usd, spent_usd }]))
+}
+
+/// Waits for a limit to be lifted, or stops.
+fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<Decision> {
+    let Surroundings { spending, now, .. } = surroundings;
+    if paused.until.is_some_and(|until| until <= now) {
+        // One agent tries.
+        return None;
+    }
+    if let Some(until) = paused.until.filter(|until| may_wait(paused, *until, spending)) {
+        return Some(Decision { wake: Some(until), ..Decision::default() });
+    }
+    if is_under_way(job) {
+        return Some(Decision::default());
+    }
+    let (reason, message) = match (paused.limit.kind, paused.until) {
+        (LimitKind::Usage, Some(until)) => (
+            PauseReason::UsageLimit,
+            format!("{}; it is tried again at {until:.0}", paused.limit.message),
+        ),
+        (LimitKind::Usage, None) => (PauseReason::UsageLimit, paused.limit.message.clone()),
+        (LimitKind::Credits, _) => (PauseReason::OutOfCredits, paused.limit.message.clone()),
+    };
+    let event = Event::JobPaused { reason, message };
+    Some(Decision::finish(vec![event], Ending::Paused(reason)))
+}
+
+/// Returns whether the job may wait so long.
+fn may_wait(paused: &Paused, until: Timestamp, spending: Spending<'_>) -> bool {
+    let wait = Duration::try_from(until.duration_since(paused.since)).unwrap_or_default();
+    let is_short = spending.quota.max_wait.is_none_or(|most| wait <= most);
+    spending.waits && spending.quota.on_limit == OnLimit::Wait && is_short
+}
+
+/// Ends the run because money is spent.
+fn stop_spending(job: &Job, overspent: Overspent, surroundings: Surroundings<'_>) -> Decision {
+    if is_under_way(job) {
+        return match surroundings.spending.budget.on_exceeded {
+            OnExceeded::Pause => Decision::default(),
+            OnExceeded::Stop => Decision::act(Action::Halt(PauseReason::Budget)),
+        };
+    }
+    let event = Event::JobPaused { reason: PauseReason::Budget, message: overspent.message() };
+    Decision::finish(vec![event], Ending::Paused(PauseReason::Budget))
+}
+
+impl Overspent {
+    /// Returns what is to be said about it.
+    pub fn message(self) -> String {
+        let Self { limit_usd, spent_usd, .. } = self;
+        match self.scope {
+            BudgetScope::Job => {
+                format!("the job has cost ${spent_usd:.2}, and its budget is ${limit_usd:.2}")
+            }
+            BudgetScope::Day => {
+                format!(
+                    "jobs have cost ${spent_usd:.2} today, and the day's budget is ${limit_usd:.2}"
+                )
+            }
+        }
+    }
+}
+
+/// Returns the budget that is spent, if one is.
+fn exceeded(job: &Job, spending: Spending<'_>) -> Option<Overspent> {
+    let scopes = [
+        (BudgetScope::Job, spending.budget.job_usd, job.cost_usd),
+        (BudgetScope::Day, spending.budget.day_usd, spending.today_usd),
+    ];
+    scopes.into_iter().find_map(|(scope, limit_usd, spent_usd)| {
+        let limit_usd = limit_usd.filter(|limit| spent_usd + TINY_USD >= *limit)?;
+        Some(Overspent { scope, limit_usd, spent_usd })
+    })
+}
+
+/// Returns how many attempts may be under way when a limit comes closer.
+pub(super) fn throttled(job: &Job, most: u32, surroundings: Surroundings<'_>) -> u32 {
+    let Some(throttle_at) = surroundings.spending.quota.throttle_at else { return most };
+    let Some(used) = job.utilization.filter(|used| used.share >= throttle_at) else { return most };
+    if used.resets_at.is_some_and(|at| at <= surroundings.now) {
+        return most;
+    }
+    // From all of them at the mark down to one at the limit.
+    let left = ((1.0 - used.share) / (1.0 - throttle_at).max(f64::EPSILON)).clamp(0.0, 1.0);
+    let allowed = (f64::from(most) * left).floor();
+    (1..=most).rev().find(|number| f64::from(*number) <= allowed).unwrap_or(1)
+}
+
+fn is_under_way(job: &Job) -> bool {
+    job.map.as_ref().is_some_and(|map| map.under_way() > 0)
+}
+
+/// Returns a moment that comes later, or the last one there is.
+pub(super) fn later(now: Timestamp, delay: Duration) -> Timestamp {
+    jiff::SignedDuration::try_from(delay)
+        .ok()
+        .and_then(|delay| now.checked_add(delay).ok())
+        .unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,264 @@
+//! Limits of accounts and purses, and providers without room.
+
+use super::*;
+use crate::{
+    event::{BudgetScope, PauseReason},
+    policy::{OnExceeded, OnLimit},
+};
+
+fn lenient() -> ErrorPolicy {
+    ErrorPolicy {
+        on_item_failure: OnItemFailure::Dlq,
+        handlers: BTreeMap::new(),
+        continue_on_failure: true,
+        max_failures: None,
+        failure_threshold: None,
+        min_items: 10,
+        error_collection: ErrorCollection::Aggregate,
+        circuit_breaker: None,
+        retry: None,
+        preserve_worktrees: Preserve::Failed,
+    }
+}
+
+fn world(items: u32, fates: &[Fate]) -> World {
+    World { max_parallel: 50, ..World::new(items, lenient(), fates.to_vec()) }
+}
+
+fn resume(world: &mut World) {
+    let event = Event::JobResumed {
+        version: "0".into(),
+        workflow: None,
+        reopened: None,
+        found: None,
+        budget: None,
+    };
+    world.write(event.into());
+}
+
+/// Tells the story of a journal: the events of these types, with the second they happened in.
+fn story(world: &World, types: &[&str]) -> String {
+    let line = |record: &Record| {
+        let kind = record.event.event_type();
+        types.contains(&kind).then(|| {
+            let item = record.item_id.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{:>3} {kind} {item}", record.timestamp.as_second()).trim_end().to_owned()
+        })
+    };
+    world.journal.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_limit_with_many_items_outstanding_starts_one_that_tries_and_then_the_rest() {
+    let mut world = world(8, &[Fate::Limited; 8]);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let types = ["agent_started", "agent_released", "quota_paused", "quota_resumed"];
+    insta::assert_snapshot!(story(&world, &types), @"
+         0 agent_started item-001
+         0 agent_started item-002
+         0 agent_started item-003
+         0 agent_started item-004
+         0 agent_started item-005
+         0 agent_started item-006
+         0 agent_started item-007
+         0 agent_started item-008
+         0 agent_released item-001
+         0 quota_paused
+         0 agent_released item-002
+         0 agent_released item-003
+         0 agent_released item-004
+         0 agent_released item-005
+         0 agent_released item-006
+         0 agent_released item-007
+         0 agent_released item-008
+        63 agent_started item-001
+        63 quota_resumed
+        63 agent_started item-002
+        63 agent_started item-003
+        63 agent_started item-004
+        63 agent_started item-005
+        63 agent_started item-006
+        63 agent_started item-007
+        63 agent_started item-008
+        ");
+    let map = world.job.map.unwrap();
+    assert_eq!(map.counts.successful, 8);
+    assert!(map.items.iter().all(|item| (item.attempts, item.failed) == (1, 0)));
+}
+
+#[test]
+fn a_limit_that_is_not_lifted_yet_is_waited_for_again() {
+    let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::Limited, Fate::Commits]);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    insta::assert_snapshot!(story(&world, &["agent_started", "quota_paused", "quota_resumed"]), @"
+          0 agent_started item-001
+          0 agent_started item-002
+          0 quota_paused
+         63 agent_started item-001
+         63 quota_paused
+        126 agent_started item-001
+        126 quota_resumed
+        126 agent_started item-002
+        ");
+}
+
+#[test]
+fn a_run_that_may_not_wait_stops_and_goes_on_with_a_try_when_it_is_resumed() {
+    let mut world = World { waits: false, ..world(3, &[Fate::Limited; 3]) };
+    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::UsageLimit)));
+    resume(&mut world);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::UsageLimit)), "too early");
+    world.now = world.now.checked_add(Duration::from_secs(90)).unwrap();
+    resume(&mut world);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    insta::assert_snapshot!(story(&world, &["agent_started", "quota_resumed", "job_paused"]), @"
+         0 agent_started item-001
+         0 agent_started item-002
+         0 agent_started item-003
+         0 job_paused
+         0 job_paused
+        90 agent_started item-001
+        90 quota_resumed
+        90 agent_started item-002
+        90 agent_started item-003
+        ");
+}
+
+#[test]
+fn a_wait_that_would_be_too_long_stops_the_job() {
+    let ending = |max_wait| {
+        let quota =
+            QuotaPolicy { max_wait: Some(Duration::from_secs(max_wait)), ..QuotaPolicy::default() };
+        World { quota, ..world(1, &[Fate::Limited]) }.run(usize::MAX)
+    };
+    assert_eq!(ending(59), Some(Ending::Paused(PauseReason::UsageLimit)));
+    assert_eq!(ending(66), Some(Ending::Completed));
+    let quota = QuotaPolicy { on_limit: OnLimit::Stop, ..QuotaPolicy::default() };
+    let ending = World { quota, ..world(1, &[Fate::Limited]) }.run(usize::MAX);
+    assert_eq!(ending, Some(Ending::Paused(PauseReason::UsageLimit)));
+}
+
+#[test]
+fn waiting_grows_when_nobody_says_how_long() {
+    let mut world = world(1, &[]);
+    world.run(10);
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let limit =
+            Limit { kind: LimitKind::Usage, resets_at: None, window: None, message: "m".into() };
+        let names = StepNames::default();
+        let surroundings = Surroundings {
+            names: &names,
+            rules: None,
+            spending: Spending {
+                quota: &world.quota,
+                budget: &world.budget,
+                waits: true,
+                today_usd: 0.0,
+            },
+            now: world.now,
+            random: 0.0,
+            busy: false,
+            draining: false,
+            elapsed_ms: 0,
+            commits: 0,
+        };
+        let event = super::super::spending::limited(&world.job, limit, None, surroundings).unwrap();
+        world.write(event.into());
+        let until = world.job.quota.as_ref().unwrap().until.unwrap();
+        waits.push(until.duration_since(world.now).as_secs() / 60);
+        world.now = until;
+    }
+    assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
+}
+
+#[test]
+fn without_money_the_job_stops_and_a_resume_tries_with_one() {
+    let mut world = world(4, &[Fate::Broke; 4]);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::OutOfCredits)));
+    resume(&mut world);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    insta::assert_snapshot!(story(&world, &["agent_started", "quota_paused", "quota_resumed", "job_paused"]), @"
+        0 agent_started item-001
+        0 agent_started item-002
+        0 agent_started item-003
+        0 agent_started item-004
+        0 quota_paused
+        0 job_paused
+        0 agent_started item-001
+        0 quota_resumed
+        0 agent_started item-002
+        0 agent_started item-003
+        0 agent_started item-004
+        ");
+}
+
+#[test]
+fn a_provider_without_room_gets_half_as_many_and_then_one_more_each_time() {
+    let fates = [vec![Fate::Overloaded; 8], vec![Fate::Commits; 40]].concat();
+    let mut world = World { max_parallel: 8, ..world(20, &fates) };
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let changes: Vec<u32> = world
+        .journal
+        .iter()
+        .filter_map(|record| {
+            let Event::ConcurrencyChanged { max, .. } = &record.event else { return None };
+            Some(*max)
+        })
+        .collect();
+    // All eight heard the same at once: they count once.
+    assert_eq!(changes, [4, 5, 6, 7, 8]);
+    assert_eq!(world.job.map.unwrap().counts.successful, 20);
+}
+
+#[test]
+fn a_job_stops_when_its_money_is_spent_and_goes_on_with_more() {
+    let budget = Budget { job_usd: Some(1.0), ..Budget::default() };
+    let mut world = World { max_parallel: 2, budget, cost_usd: 0.3, ..world(9, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::Budget)));
+    let done = world.job.map.as_ref().unwrap().counts.successful;
+    assert_eq!(done, 4, "what was under way came to its end");
+    let over = world.job.overspent.unwrap();
+    assert_eq!((over.scope, over.limit_usd), (BudgetScope::Job, 1.0));
+    assert_eq!(over.message(), "the job has cost $1.20, and its budget is $1.00");
+    world.budget.job_usd = Some(10.0);
+    resume(&mut world);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+}
+
+#[test]
+fn money_that_is_spent_does_not_keep_a_job_from_what_costs_nothing() {
+    let budget = Budget { job_usd: Some(1.0), on_exceeded: OnExceeded::Stop, ..Budget::default() };
+    let mut world = World { budget, cost_usd: 1.0, max_parallel: 1, ..world(1, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed), "only reduce and merge are left");
+    let mut world = World { budget, cost_usd: 1.0, asks: false, ..super::limits::world(3, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed), "no item asks an agent");
+}
+
+#[test]
+fn fewer_items_start_when_a_limit_comes_closer() {
+    let most = |share: f64| {
+        let quota = QuotaPolicy { throttle_at: Some(0.8), ..QuotaPolicy::default() };
+        let mut world = World { quota, max_parallel: 10, ..world(40, &[Fate::Hangs; 40]) };
+        world.run(6);
+        let event = Event::QuotaWarned { share, window: None, resets_at: None };
+        world.write(event.into());
+        world.run(usize::MAX);
+        world.job.map.as_ref().unwrap().running().len()
+    };
+    assert_eq!([0.5, 0.79, 0.8, 0.9, 0.99, 1.0].map(most), [10, 10, 10, 5, 1, 1]);
+}
+
+#[test]
+fn an_item_that_waits_longer_than_the_circuit_is_open_is_not_forgotten() {
+    let one = NonZeroU32::MIN;
+    let config = BreakerConfig {
+        failure_threshold: one,
+        success_threshold: one,
+        timeout: Duration::from_millis(1),
+        half_open_requests: one,
+    };
+    let mut world = world(1, &[Fate::Overloaded]);
+    world.policy.circuit_breaker = Some(config);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+}

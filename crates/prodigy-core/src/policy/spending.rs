@@ -1,0 +1,91 @@
+//! What to do at the limits of an account and of a purse.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What to do at the usage limit of an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QuotaPolicy {
+    /// Whether the job waits until the limit is lifted, or stops.
+    pub on_limit: OnLimit,
+    /// The longest wait; a longer one stops the job.
+    pub max_wait: Option<Duration>,
+    /// Fewer items start from this share of the limit on, from 0 to 1.
+    pub throttle_at: Option<f64>,
+}
+
+/// Whether a job waits for a limit to be lifted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLimit {
+    /// It waits.
+    #[default]
+    Wait,
+    /// It stops and can be resumed.
+    Stop,
+}
+
+/// The most that may be spent, in US dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Budget {
+    /// For one item, over all its attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_usd: Option<f64>,
+    /// For the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_usd: Option<f64>,
+    /// For all jobs of a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day_usd: Option<f64>,
+    /// What happens when the money of the job or of the day is spent.
+    #[serde(default)]
+    pub on_exceeded: OnExceeded,
+}
+
+impl Budget {
+    /// Returns whether any amount may be spent.
+    pub fn is_unlimited(&self) -> bool {
+        let Self { item_usd, job_usd, day_usd, on_exceeded: _ } = self;
+        [item_usd, job_usd, day_usd].into_iter().all(Option::is_none)
+    }
+}
+
+/// What one item may cost, and what it has cost so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowance {
+    /// The most it may cost.
+    pub most_usd: f64,
+    /// What it has cost.
+    pub spent_usd: f64,
+}
+
+impl Allowance {
+    /// Takes in that some more was spent.
+    #[must_use]
+    pub fn after(self, cost_usd: f64) -> Self {
+        Self { spent_usd: self.spent_usd + cost_usd, ..self }
+    }
+
+    /// Returns what may still be spent, or why nothing may.
+    pub fn left(self) -> Result<f64, String> {
+        let Self { most_usd, spent_usd } = self;
+        let left_usd = most_usd - spent_usd;
+        // Most amounts have no exact binary form.
+        if left_usd > 1e-9 {
+            return Ok(left_usd);
+        }
+        Err(format!("the item has cost ${spent_usd:.2}, and its budget is ${most_usd:.2}"))
+    }
+}
+
+/// What happens when money is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExceeded {
+    /// What is under way may finish.
+    #[default]
+    Pause,
+    /// What is under way is ended; its items wait for a resume.
+    Stop,
+}

@@ -1,0 +1,45 @@
+//! Codex.
+
+use std::collections::BTreeMap;
+
+use super::AgentOptions;
+
+/// Codex, run without a terminal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodexAgent {
+    /// The program and its first arguments.
+    pub command: Vec<String>,
+    /// What steps that say nothing else ask of it.
+    pub options: AgentOptions,
+    /// What its commands may touch, unless a step has a permission mode.
+    pub sandbox: CodexSandbox,
+    /// Values of its configuration, by dotted name.
+    pub config: BTreeMap<String, serde_json::Value>,
+    /// More arguments.
+    pub args: Vec<String>,
+}
+
+/// What the commands of Codex may touch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodexSandbox {
+    /// Nothing.
+    ReadOnly,
+    /// The worktree.
+    #[default]
+    WorkspaceWrite,
+    /// Everything.
+    DangerFullAccess,
+}
+
+impl Default for CodexAgent {
+    /// The program `codex`, as it is installed.
+    fn default() -> Self {
+        Self {
+            command: vec!["codex".to_owned()],
+            options: AgentOptions::default(),
+            sandbox: CodexSandbox::default(),
+            config: BTreeMap::new(),
+            args: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What steps ask of agents, and whether those can do it.
+
+use super::{AgentKind, GivenOption, StepAction, Workflow};
+use crate::diagnostic::Diagnostic;
+
+impl Workflow {
+    /// Returns what steps ask of agents that cannot do it.
+    ///
+    /// `kind_of` returns the kind of an agent, or nothing if that is not known here: an agent
+    /// may be configured outside of the workflow.
+    pub fn beyond_agents(&self, kind_of: &dyn Fn(&str) -> Option<AgentKind>) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        self.each_step(&mut |step| match &step.action {
+            StepAction::Agent { agent, options, .. } => {
+                if let Some(kind) = kind_of(agent) {
+                    let asked = options.given.iter();
+                    found.extend(asked.filter_map(|given| beyond(agent, kind, *given)));
+                }
+            }
+            StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => {}
+        });
+        found
+    }
+}
+
+/// Returns why an agent cannot do what is asked of it.
+fn beyond(agent: &str, kind: AgentKind, given: GivenOption) -> Option<Diagnostic> {
+    if kind.is_able_to(given.ability) {
+        return None;
+    }
+    let key = given.ability.key().unwrap_or_default();
+    let message =
+        format!("agent `{agent}` is of type `{}`, which cannot honour `{key}`", kind.word());
+    // Somebody who wants the key wants it to have an effect.
+    let able = given.ability.kinds().iter().filter(|able| **able != AgentKind::Simulated);
+    let able: Vec<String> = able.map(|able| format!("`{}`", able.word())).collect();
+    let help = format!("take `{key}` out, or use an agent of type {}", able.join(" or "));
+    Some(Diagnostic::error(given.span, message).help(help))
+}

@@ -1,0 +1,25 @@
+//! What steps may reach of the machine.
+
+use super::context::Lower;
+use crate::{workflow::SandboxConfig, yaml::Node};
+
+impl Lower<'_> {
+    /// Reads `sandbox`.
+    pub(super) fn sandbox(&mut self, node: &Node) -> Option<SandboxConfig> {
+        let plain = SandboxConfig { network: true, write: Vec::new(), read: Vec::new() };
+        if node.as_mapping().is_none() {
+            return self.word(node, &[("none", None), ("bubblewrap", Some(plain))]).flatten();
+        }
+        let mut fields = self.fields(node)?;
+        if let Some(kind) = self.required(&mut fields, "type") {
+            self.word(kind, &[("bubblewrap", ())]);
+        }
+        let network = fields.take("network");
+        let network = network.and_then(|node| self.word(node, &[("on", true), ("off", false)]));
+        let [write, read] = ["write", "read"].map(|name| fields.take(name));
+        let write = write.map(|node| self.texts(node)).unwrap_or_default();
+        let read = read.map(|node| self.texts(node)).unwrap_or_default();
+        self.finish(fields);
+        Some(SandboxConfig { network: network.unwrap_or(true), write, read })
+    }
+}
