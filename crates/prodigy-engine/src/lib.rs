@@ -13,6 +13,7 @@ pub mod identity;
 pub mod process;
 pub mod queue;
 pub mod run;
+pub mod sandbox;
 pub mod shutdown;
 pub mod step;
 pub mod store;

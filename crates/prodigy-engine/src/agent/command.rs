@@ -1,11 +1,21 @@
 //! An agent that is any program: the prompt goes in, the answer comes out.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, fs, path::Path};
 
-use prodigy_core::workflow::{CommandAgent, PromptBy};
+use prodigy_core::{
+    failure::{Failure, FailureKind},
+    workflow::{AgentKind, CommandAgent, ExitMeaning, PromptBy},
+};
 
-use super::{Agent, AgentLaunch, AgentReport, AgentRequest, judge};
-use crate::process::Ended;
+use super::{Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, judge};
+use crate::{
+    process::{Ended, Status},
+    step::inside,
+    store::read_bounded,
+};
+
+/// The longest answer in a file.
+const ANSWER_LIMIT: u64 = 1024 * 1024;
 
 /// A configured program.
 pub(super) struct Program {
@@ -16,10 +26,25 @@ impl Program {
     pub(super) fn new(config: CommandAgent) -> Self {
         Self { config }
     }
+
+    /// Returns why the program failed, in the words of its configuration.
+    fn failure(&self, ended: &Ended) -> Option<Failure> {
+        let failure = judge::failure(ended)?;
+        let meaning = match ended.status {
+            // What ended it says more than the code that it still managed to leave.
+            Status::Exited(code) if ended.ended_by.is_none() => self.config.exit_codes.get(&code),
+            Status::Exited(_) | Status::Signaled(_) | Status::NotStarted { .. } => None,
+        };
+        match meaning {
+            Some(ExitMeaning::Success) => None,
+            Some(ExitMeaning::Failure(kind)) => Some(Failure { kind: *kind, ..failure }),
+            None => Some(failure),
+        }
+    }
 }
 
 impl Agent for Program {
-    fn launch(&self, request: &AgentRequest<'_>) -> AgentLaunch {
+    fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let mut argv: Vec<OsString> = self.config.command.iter().map(OsString::from).collect();
         let stdin = match self.config.prompt {
             PromptBy::Stdin => request.prompt.as_bytes().to_vec(),
@@ -29,19 +54,51 @@ impl Agent for Program {
                 Vec::new()
             }
         };
-        AgentLaunch { argv, stdin, env: Vec::new() }
+        if let Some(file) = &self.config.result_file
+            && let Ok(path) = inside(request.cwd, Path::new(file))
+        {
+            // An answer belongs to one prompt only. What cannot be removed is no file.
+            fs::remove_file(path).ok();
+        }
+        Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: None })
     }
 
-    fn report(&self, ended: &Ended) -> AgentReport {
-        AgentReport {
+    fn report(&self, traces: &RunTraces<'_>) -> AgentReport {
+        let ended = traces.ended;
+        let mut report = AgentReport {
             output: judge::text(&ended.stdout),
-            cost_usd: None,
-            failure: judge::failure(ended),
+            failure: self.failure(ended),
+            ..AgentReport::default()
+        };
+        let Some(file) = &self.config.result_file else { return report };
+        match answer(traces.cwd, file) {
+            Ok(answer) => report.output = answer,
+            Err(problem) => {
+                report.failure.get_or_insert_with(|| {
+                    let failure = Failure::new(FailureKind::OutputUnparseable, problem);
+                    judge::with_output(failure, ended)
+                });
+            }
         }
+        report
     }
 
     fn program(&self) -> Option<&str> {
         self.config.command.first().map(String::as_str)
+    }
+
+    fn kind(&self) -> AgentKind {
+        AgentKind::Command
+    }
+}
+
+/// Reads an answer that the program left in a file.
+fn answer(cwd: &Path, file: &str) -> Result<String, String> {
+    let path = inside(cwd, Path::new(file))?;
+    match read_bounded(&path, ANSWER_LIMIT) {
+        Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(None) => Err(format!("the agent left no answer in `{file}`")),
+        Err(error) => Err(format!("the agent's answer in `{file}` cannot be read: {error}")),
     }
 }
 
@@ -55,25 +112,21 @@ fn argument(prompt: &str, ends_options: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use prodigy_core::workflow::AgentConfig;
+    use prodigy_core::workflow::AgentOptions;
 
     use super::*;
     use crate::{
-        agent::{agent, judge::tests::ended},
-        process::Status,
+        agent::{judge::tests::ended, tests},
+        process::EndedBy,
     };
 
+    fn config(command: &[&str]) -> CommandAgent {
+        CommandAgent::new(command.iter().map(|&word| word.to_owned()).collect())
+    }
+
     fn launch(command: &[&str], by: PromptBy, prompt: &str) -> AgentLaunch {
-        let command = command.iter().map(|&word| word.to_owned()).collect();
-        let config = AgentConfig::Command(CommandAgent { command, prompt: by });
-        agent(&config).launch(&AgentRequest {
-            prompt,
-            program: Path::new("prodigy"),
-            step: "1",
-            attempt: 1,
-        })
+        let program = Program::new(CommandAgent { prompt: by, ..config(command) });
+        tests::launch(&program, prompt, &AgentOptions::default(), |_| {}).unwrap()
     }
 
     #[test]
@@ -99,16 +152,62 @@ mod tests {
 
     #[test]
     fn the_answer_is_what_was_printed_also_when_it_failed() {
-        let config = CommandAgent { command: vec!["ai".to_owned()], prompt: PromptBy::Stdin };
-        let program = Program::new(config);
+        let program = Program::new(config(&["ai"]));
         assert_eq!(program.program(), Some("ai"));
+        let at = Path::new(".");
 
-        let good = program.report(&ended(Status::Exited(0), "done\n", "noise\n"));
+        let good =
+            program.report(&tests::traces(&ended(Status::Exited(0), "done\n", "noise\n"), at));
         assert_eq!(good.output, "done\n");
         assert_eq!(good.failure, None);
 
-        let bad = program.report(&Ended { leftovers: 2, ..ended(Status::Exited(1), "half", "") });
+        let half = Ended { leftovers: 2, ..ended(Status::Exited(1), "half", "") };
+        let bad = program.report(&tests::traces(&half, at));
         assert_eq!(bad.output, "half");
         assert_eq!(bad.failure.unwrap().output_tail, "half");
+    }
+
+    #[test]
+    fn an_exit_code_means_what_the_configuration_says() {
+        let exit_codes =
+            [(2, ExitMeaning::Success), (75, ExitMeaning::Failure(FailureKind::RateLimited))];
+        let program =
+            Program::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
+        let kind = |ended: &Ended| {
+            program
+                .report(&tests::traces(ended, Path::new(".")))
+                .failure
+                .map(|failure| failure.kind)
+        };
+        let exit = |code| ended(Status::Exited(code), "", "");
+        assert_eq!(kind(&exit(0)), None);
+        assert_eq!(kind(&exit(2)), None);
+        assert_eq!(kind(&exit(75)), Some(FailureKind::RateLimited));
+        assert_eq!(kind(&exit(3)), Some(FailureKind::AgentError));
+        let late = Ended { ended_by: Some(EndedBy::Timeout), ..exit(2) };
+        assert_eq!(kind(&late), Some(FailureKind::Timeout));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test plays the agent")]
+    fn an_answer_in_a_file_belongs_to_one_prompt() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        let result_file = Some("answer.md".to_owned());
+        let program = Program::new(CommandAgent { result_file, ..config(&["ai"]) });
+        let done = ended(Status::Exited(0), "noise", "");
+
+        fs::write(at.join("answer.md"), "old").unwrap();
+        let options = AgentOptions::default();
+        tests::launch(&program, "x", &options, |request| request.cwd = at).unwrap();
+        let missing = program.report(&tests::traces(&done, at));
+        assert_eq!(missing.output, "noise");
+        let failure = missing.failure.unwrap();
+        assert_eq!(failure.kind, FailureKind::OutputUnparseable);
+        assert_eq!(failure.message, "the agent left no answer in `answer.md`");
+
+        fs::write(at.join("answer.md"), "new").unwrap();
+        let report = program.report(&tests::traces(&done, at));
+        assert_eq!((report.output.as_str(), report.failure), ("new", None));
     }
 }

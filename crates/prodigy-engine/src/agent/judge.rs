@@ -20,6 +20,7 @@ pub(super) fn failure(ended: &Ended) -> Option<Failure> {
         (Some(EndedBy::Timeout), _) => "the agent outlived its time limit".to_owned(),
         (Some(EndedBy::Idle), _) => "the agent printed nothing for too long".to_owned(),
         (Some(EndedBy::Stop), _) => "the run was stopped".to_owned(),
+        (Some(EndedBy::Listener), _) => "the agent was ended for what it said".to_owned(),
         (None, Status::Exited(0)) => return None,
         (None, Status::Exited(code)) => {
             format!("the agent exited with code {code}{}", last_words(ended))

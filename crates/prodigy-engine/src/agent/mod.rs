@@ -4,14 +4,30 @@
 //! supervisor like any other, so that limits, logs, masking and the ending of
 //! processes are the same for an agent and for a shell command.
 
+mod claude;
+mod codex;
 mod command;
 mod judge;
+mod quota;
 mod simulated;
+mod speech;
+mod stream;
 mod turn;
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
-use prodigy_core::{failure::Failure, workflow::AgentConfig};
+use prodigy_core::{
+    Timestamp,
+    agent::{Denied, Heard, Limit, StreamDialect, Usage},
+    failure::{Failure, FailureKind},
+    workflow::{AgentConfig, AgentKind, AgentOptions, Step},
+};
+use serde_json::Value;
 
 pub use self::turn::{Error, TurnEnd, perform};
 use crate::process::Ended;
@@ -27,6 +43,35 @@ pub struct AgentRequest<'a> {
     pub step: &'a str,
     /// Which try this is, from 1.
     pub attempt: u32,
+    /// The item's id, or the name that stands for the job's own steps.
+    pub item: &'a str,
+    /// The step.
+    pub definition: &'a Step,
+    /// Where the job keeps its state.
+    pub state: &'a Path,
+    /// What the step and the agent's configuration ask.
+    pub options: &'a AgentOptions,
+    /// What the agent is told besides its own system prompt, with every value filled in.
+    pub system_prompt: Option<&'a str>,
+    /// The session that the prompt is part of.
+    pub session: Session<'a>,
+    /// The most that may be spent on it, besides what the options say.
+    pub budget_usd: Option<f64>,
+    /// Where it works.
+    pub cwd: &'a Path,
+    /// A directory for files that are needed only now.
+    pub scratch: &'a Path,
+    /// The environment of the step.
+    pub env: &'a [(OsString, OsString)],
+}
+
+/// A conversation with an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Session<'a> {
+    /// Its name: a UUID.
+    pub id: &'a str,
+    /// Whether it exists and is gone on with.
+    pub resume: bool,
 }
 
 /// The process that carries out a request; it runs in the worktree.
@@ -38,38 +83,144 @@ pub struct AgentLaunch {
     pub stdin: Vec<u8>,
     /// What is added to the environment of the step.
     pub env: Vec<(OsString, OsString)>,
+    /// How it writes its stream of events, if it has one.
+    pub dialect: Option<StreamDialect>,
+}
+
+/// What an agent left behind when its process was over.
+#[derive(Clone, Copy, Debug)]
+pub struct RunTraces<'a> {
+    /// How the process ended.
+    pub ended: &'a Ended,
+    /// What its stream of events said, if it has one.
+    pub heard: Option<&'a Heard>,
+    /// Where it worked.
+    pub cwd: &'a Path,
+    /// Whether it was asked to answer in the form of a schema.
+    pub wants_structured: bool,
+    /// The moment at which it ended.
+    pub now: Timestamp,
 }
 
 /// What an agent made of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentReport {
     /// Its answer.
     pub output: String,
+    /// The answer in the form of a schema, if it was asked for one and gave it.
+    pub structured: Option<Value>,
+    /// What it used, as far as it said so.
+    pub usage: Usage,
     /// What it says it cost.
     pub cost_usd: Option<f64>,
-    /// Why it did not succeed.
+    /// The model that it used.
+    pub model: Option<String>,
+    /// The name under which it can go on later.
+    pub session: Option<String>,
+    /// The tools that it wanted to use and was not allowed to.
     ///
-    /// A [`PermissionDenied`](prodigy_core::failure::FailureKind::PermissionDenied) is what the
-    /// agent said; whoever knows the worktree may find that the work was done all the same.
+    /// That is no failure by itself: who knows the worktree can tell whether the work was done.
+    pub denied: Vec<Denied>,
+    /// The limit of an account that it ran into; it counts more than the failure.
+    pub limit: Option<Limit>,
+    /// Why it did not succeed.
     pub failure: Option<Failure>,
 }
 
 /// A kind of agent.
 pub trait Agent: Send + Sync {
-    /// Returns the process to start for a request.
-    fn launch(&self, request: &AgentRequest<'_>) -> AgentLaunch;
+    /// Returns the process to start for a request, or why there is no sense in starting it.
+    fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure>;
 
-    /// Judges how the process ended and what it printed.
-    fn report(&self, ended: &Ended) -> AgentReport;
+    /// Judges what the process left behind.
+    fn report(&self, traces: &RunTraces<'_>) -> AgentReport;
 
     /// Returns the program that must be installed, to be looked for before anything starts.
     fn program(&self) -> Option<&str>;
+
+    /// Returns which kind it is.
+    fn kind(&self) -> AgentKind;
+
+    /// Returns what its configuration asks of it.
+    fn options(&self) -> Option<&AgentOptions> {
+        None
+    }
+
+    /// Makes an earlier session ready to be gone on with in a directory; `false` if there is none.
+    fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
+        let _ = (session, cwd, env);
+        false
+    }
 }
 
 /// Returns the agent that a workflow configures.
 pub fn agent(config: &AgentConfig) -> Box<dyn Agent> {
     match config {
+        AgentConfig::Claude(config) => Box::new(claude::Claude::new((**config).clone())),
+        AgentConfig::Codex(config) => Box::new(codex::Codex::new((**config).clone())),
         AgentConfig::Command(config) => Box::new(command::Program::new(config.clone())),
         AgentConfig::Simulated(config) => Box::new(simulated::Simulated::new(config.clone())),
+    }
+}
+
+/// Returns the value of a variable; the last one counts.
+fn variable<'e>(env: &'e [(OsString, OsString)], name: &str) -> Option<&'e OsStr> {
+    env.iter().rfind(|(have, _)| have == name).map(|(_, value)| value.as_os_str())
+}
+
+/// Writes a file for the agent and returns its path.
+fn scratch_file(request: &AgentRequest<'_>, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    let path = request.scratch.join(name);
+    let written = fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        let message = format!("cannot write `{}` for the agent: {error}", path.display());
+        Failure::new(FailureKind::StoreUnavailable, message)
+    })?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use prodigy_core::template::{Dialect, Names, Script};
+
+    use super::*;
+
+    static STEP: LazyLock<Step> = LazyLock::new(|| {
+        Step::shell(Script::parse("true", &Names::default(), Dialect::Posix, false).unwrap())
+    });
+
+    /// Returns what a process left behind that ended somehow in a directory.
+    pub(super) fn traces<'a>(ended: &'a Ended, cwd: &'a Path) -> RunTraces<'a> {
+        let now = Timestamp::UNIX_EPOCH;
+        RunTraces { ended, heard: None, cwd, wants_structured: false, now }
+    }
+
+    /// Returns what an agent would start for a prompt that is changed in some way.
+    pub(super) fn launch<'a>(
+        agent: &dyn Agent,
+        prompt: &'a str,
+        options: &'a AgentOptions,
+        change: impl FnOnce(&mut AgentRequest<'a>),
+    ) -> Result<AgentLaunch, Failure> {
+        let mut request = AgentRequest {
+            prompt,
+            program: Path::new("bin/prodigy"),
+            step: "1",
+            attempt: 1,
+            item: "item-1",
+            definition: &STEP,
+            state: Path::new("state"),
+            options,
+            system_prompt: None,
+            session: Session { id: "11111111-2222-4333-8444-555555555555", resume: false },
+            budget_usd: None,
+            cwd: Path::new("/nowhere"),
+            scratch: Path::new("/nowhere"),
+            env: &[],
+        };
+        change(&mut request);
+        agent.launch(&request)
     }
 }

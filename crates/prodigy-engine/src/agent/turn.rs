@@ -9,25 +9,23 @@ use std::{
     time::Duration,
 };
 
-use prodigy_core::workflow::{SimulatedEdit, SimulatedFault, SimulatedTurn};
+use prodigy_core::workflow::{SimulatedEdit, SimulatedEnd, SimulatedTurn};
 use rustix::process::{Signal, getpid, kill_process};
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-/// The one line that the process prints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SimulatedResult {
-    pub(super) answer: String,
-    pub(super) cost_usd: f64,
-    pub(super) permission_denied: bool,
-}
+use super::{quota, speech::Speech};
+use crate::clock;
+
+/// The command that is denied.
+const DENIED: &str = "git commit --all";
 
 /// How a turn ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnEnd {
-    /// With an answer; this is the line to print.
-    Answered(String),
-    /// With an error; this is the message.
-    Failed(String),
+    /// With an answer.
+    Answered,
+    /// With an error, which was said.
+    Failed,
 }
 
 /// Why a turn could not be carried out.
@@ -56,42 +54,139 @@ pub enum Error {
         /// What git said.
         message: String,
     },
-    /// The answer could not be written down.
-    #[error("cannot write the result")]
-    Result(#[source] serde_json::Error),
+    /// What the agent says could not be printed.
+    #[error("cannot print")]
+    Print(#[from] io::Error),
+    /// The file that says when the usage limit is reset could not be used.
+    #[error("cannot use `{}`", path.display())]
+    Limit {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
 }
 
-/// Carries out a turn in a directory. A hanging turn does not return, and a crashing one ends
-/// the process.
-pub fn perform(turn: &SimulatedTurn, directory: &Path) -> Result<TurnEnd, Error> {
+/// Carries out a turn in a directory and says so in events, one per line. A hanging turn does not
+/// return, and a crashing one ends the process.
+///
+/// A usage limit is one for all turns that are given the same file.
+pub fn perform(
+    turn: &SimulatedTurn,
+    directory: &Path,
+    limit: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<TurnEnd, Error> {
+    let mut speech = Speech::new(turn, out);
+    speech.init()?;
+    if let Some(resets_at) = quota::limited_until(turn.end, limit, clock::now())? {
+        let message = format!("You've hit your limit · resets at {resets_at:.0}");
+        speech.limit(resets_at)?;
+        speech.api_error(429, "rate_limit", &message)?;
+        return Ok(TurnEnd::Failed);
+    }
     wait(Duration::from_millis(turn.delay_ms));
-    match turn.fault {
-        None => {
-            for edit in &turn.edits {
-                write(edit, directory)?;
-            }
-            if let Some(message) = &turn.commit {
-                commit(message, directory)?;
-            }
-            answer(turn, false)
+    speech.babble(turn.noise)?;
+    match turn.end {
+        SimulatedEnd::Well | SimulatedEnd::UsageLimit(_) => {
+            work(turn, directory, &mut speech)?;
+            speech.done(&turn.answer)?;
         }
-        Some(SimulatedFault::Lie) => answer(turn, false),
-        Some(SimulatedFault::PermissionDenied) => answer(turn, true),
-        Some(SimulatedFault::Error) => Ok(TurnEnd::Failed(match turn.answer.as_str() {
-            "" => "simulated error".to_owned(),
-            message => message.to_owned(),
-        })),
-        Some(SimulatedFault::Crash) => {
+        SimulatedEnd::Denied => {
+            speech.be_denied("Bash", &json!({ "command": DENIED }))?;
+            work(turn, directory, &mut speech)?;
+            let apology = "I was not allowed to commit";
+            speech.done(if turn.answer.is_empty() { apology } else { &turn.answer })?;
+        }
+        SimulatedEnd::Garbage => {
+            work(turn, directory, &mut speech)?;
+            speech.mumble()?;
+        }
+        SimulatedEnd::Crash => {
             if let Some(edit) = turn.edits.first() {
-                write(edit, directory)?;
+                make(edit, directory, &mut speech)?;
             }
             // Should the signal be refused, the process still ends without an answer.
             kill_process(getpid(), Signal::KILL).ok();
-            Ok(TurnEnd::Failed("simulated crash".to_owned()))
+            return Ok(TurnEnd::Failed);
         }
-        Some(SimulatedFault::Hang) => loop {
+        SimulatedEnd::Hang => loop {
             wait(Duration::from_secs(3600));
         },
+        SimulatedEnd::Error
+        | SimulatedEnd::Status(_)
+        | SimulatedEnd::Refusal
+        | SimulatedEnd::MaxTurns
+        | SimulatedEnd::OverBudget => {
+            work(turn, directory, &mut speech)?;
+            fail(turn, &mut speech)?;
+            return Ok(TurnEnd::Failed);
+        }
+    }
+    Ok(TurnEnd::Answered)
+}
+
+/// Does what is left of the work.
+fn work(turn: &SimulatedTurn, directory: &Path, speech: &mut Speech<'_>) -> Result<(), Error> {
+    for edit in &turn.edits {
+        make(edit, directory, speech)?;
+    }
+    if let Some(message) = &turn.commit {
+        commit(message, directory)?;
+        let command = format!("git commit --all --message={message:?}");
+        speech.use_tool("Bash", &json!({ "command": command }), "")?;
+    }
+    Ok(())
+}
+
+/// Makes an edit.
+fn make(edit: &SimulatedEdit, directory: &Path, speech: &mut Speech<'_>) -> Result<(), Error> {
+    write(edit, directory)?;
+    let input = json!({ "file_path": edit.path, "content": edit.content });
+    Ok(speech.use_tool("Write", &input, "The file was written")?)
+}
+
+/// Says what went wrong, in the words of the rule or in those of a real agent.
+fn fail(turn: &SimulatedTurn, speech: &mut Speech<'_>) -> io::Result<()> {
+    let said = |usual: String| if turn.answer.is_empty() { usual } else { turn.answer.clone() };
+    match turn.end {
+        SimulatedEnd::Status(status) => {
+            let (error, message) = status_words(status);
+            if matches!(status, 429 | 500 | 529) {
+                speech.retry(status, error)?;
+            }
+            speech.api_error(status, error, &said(message.to_owned()))
+        }
+        SimulatedEnd::Refusal => speech.refuse(&said("I cannot help with that".to_owned())),
+        SimulatedEnd::MaxTurns => {
+            let message = format!("Reached maximum number of turns ({})", turn.turns);
+            speech.give_up("error_max_turns", &message)
+        }
+        SimulatedEnd::OverBudget => {
+            let message = format!("Reached maximum budget (${})", turn.cost_usd);
+            speech.give_up("error_max_budget_usd", &message)
+        }
+        SimulatedEnd::Error
+        | SimulatedEnd::Well
+        | SimulatedEnd::Denied
+        | SimulatedEnd::Crash
+        | SimulatedEnd::Hang
+        | SimulatedEnd::UsageLimit(_)
+        | SimulatedEnd::Garbage => {
+            speech.give_up("error_during_execution", &said("simulated error".to_owned()))
+        }
+    }
+}
+
+/// Returns what Claude Code calls a status of its provider, and what it says then.
+fn status_words(status: u16) -> (&'static str, &'static str) {
+    match status {
+        400 => ("billing_error", "Credit balance is too low"),
+        401 => ("authentication_failed", "Invalid API key · Fix external API key"),
+        429 => ("rate_limit", "API Error: Request rejected (429) · Please try again later"),
+        529 => ("overloaded", "API Error: 529 Overloaded"),
+        _ => ("server_error", "API Error: 500 Internal server error"),
     }
 }
 
@@ -100,12 +195,6 @@ fn wait(duration: Duration) {
     if !duration.is_zero() {
         std::thread::sleep(duration);
     }
-}
-
-fn answer(turn: &SimulatedTurn, permission_denied: bool) -> Result<TurnEnd, Error> {
-    let result =
-        SimulatedResult { answer: turn.answer.clone(), cost_usd: turn.cost_usd, permission_denied };
-    serde_json::to_string(&result).map(TurnEnd::Answered).map_err(Error::Result)
 }
 
 fn write(edit: &SimulatedEdit, directory: &Path) -> Result<(), Error> {
@@ -188,43 +277,71 @@ mod tests {
         SimulatedEdit { path: path.to_owned(), content: "x\n".to_owned(), append: true }
     }
 
-    fn turn(fault: Option<SimulatedFault>) -> SimulatedTurn {
+    fn turn(end: SimulatedEnd) -> SimulatedTurn {
         SimulatedTurn {
+            session_id: "s".to_owned(),
             answer: "done".to_owned(),
             edits: vec![edit("a/b.txt")],
             cost_usd: 0.5,
-            fault,
+            end,
             ..SimulatedTurn::default()
         }
     }
 
+    /// Carries out a turn; returns how it ended and the kinds of its events.
+    fn told(turn: &SimulatedTurn, directory: &Path) -> (TurnEnd, Vec<String>) {
+        let mut out = Vec::new();
+        let end = perform(turn, directory, None, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let kinds = text.lines().map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+            let subtype = event["subtype"].as_str().unwrap_or_default();
+            format!("{}/{subtype}", event["type"].as_str().unwrap_or("?"))
+        });
+        (end, kinds.collect())
+    }
+
     #[test]
-    fn edits_are_made_and_the_answer_is_one_line() {
+    fn edits_are_made_and_told_of() {
         let directory = tempfile::tempdir().unwrap();
-        let end = perform(&turn(None), directory.path()).unwrap();
-        let line = r#"{"answer":"done","cost_usd":0.5,"permission_denied":false}"#;
-        assert_eq!(end, TurnEnd::Answered(line.to_owned()));
-        perform(&turn(None), directory.path()).unwrap();
+        let (end, kinds) = told(&turn(SimulatedEnd::Well), directory.path());
+        assert_eq!(end, TurnEnd::Answered);
+        let expected = ["system/init", "assistant/", "user/", "assistant/", "result/success"];
+        assert_eq!(kinds, expected);
+        told(&turn(SimulatedEnd::Well), directory.path());
         assert_eq!(fs::read_to_string(directory.path().join("a/b.txt")).unwrap(), "x\nx\n");
     }
 
     #[test]
-    fn a_lie_an_error_and_a_denial_leave_nothing_behind() {
+    fn each_failure_is_told_as_claude_code_tells_it() {
         let directory = tempfile::tempdir().unwrap();
-        for (fault, expected) in [
-            (
-                SimulatedFault::Lie,
-                r#"Answered("{\"answer\":\"done\",\"cost_usd\":0.5,\"permission_denied\":false}")"#,
-            ),
-            (
-                SimulatedFault::PermissionDenied,
-                r#"Answered("{\"answer\":\"done\",\"cost_usd\":0.5,\"permission_denied\":true}")"#,
-            ),
-            (SimulatedFault::Error, r#"Failed("done")"#),
-        ] {
-            let end = perform(&turn(Some(fault)), directory.path()).unwrap();
-            assert_eq!(format!("{end:?}"), expected);
-        }
+        let ends = [
+            SimulatedEnd::Error,
+            SimulatedEnd::Status(429),
+            SimulatedEnd::Status(401),
+            SimulatedEnd::UsageLimit(prodigy_core::workflow::SimulatedReset::AfterMs(60_000)),
+            SimulatedEnd::Refusal,
+            SimulatedEnd::MaxTurns,
+            SimulatedEnd::OverBudget,
+            SimulatedEnd::Garbage,
+            SimulatedEnd::Denied,
+        ];
+        let shown = ends.map(|end| {
+            let turn = SimulatedTurn { edits: Vec::new(), ..turn(end) };
+            let (ended, kinds) = told(&turn, directory.path());
+            format!("{end:?}: {ended:?} {}", kinds[1..].join(" "))
+        });
+        insta::assert_snapshot!(shown.join("\n"), @"
+        Error: Failed result/error_during_execution
+        Status(429): Failed system/api_retry assistant/ result/success
+        Status(401): Failed assistant/ result/success
+        UsageLimit(AfterMs(60000)): Failed rate_limit_event/ assistant/ result/success
+        Refusal: Failed assistant/ result/success
+        MaxTurns: Failed result/error_max_turns
+        OverBudget: Failed result/error_max_budget_usd
+        Garbage: Answered ?/
+        Denied: Answered assistant/ system/permission_denied user/ assistant/ result/success
+        ");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::Path,
+    path::PathBuf,
 };
 
 use prodigy_core::{
@@ -12,7 +12,7 @@ use prodigy_core::{
 };
 
 use super::{Error, letters::Letters, projection::Projection};
-use crate::store::{Layout, Reader, Spool};
+use crate::store::{Layout, LogFile, Reader, Spool};
 
 /// How many entries are written before their lines are.
 const BATCH: usize = 500;
@@ -169,9 +169,10 @@ pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<Letter>
 
 /// Returns the file with what an attempt of an item printed.
 pub(super) fn log(layout: &Layout, job: &JobId, item: &ItemId, attempt: u32) -> String {
-    let (output, errors) = layout.log_files(job, Some(item), attempt, 0);
+    let file = |which| layout.log_file(job, Some(item), attempt, 0, which);
     // A file is made with its first byte, and what fails often writes to standard error alone.
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    let log = if !is_there(&output) && is_there(&errors) { errors } else { output };
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let files = [LogFile::Transcript, LogFile::Output, LogFile::Errors].map(file);
+    let log = files.into_iter().find(is_there).unwrap_or_else(|| file(LogFile::Output));
     log.to_string_lossy().into_owned()
 }

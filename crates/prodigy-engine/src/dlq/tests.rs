@@ -19,6 +19,7 @@ use serde_json::json;
 
 use self::fixture::{World, completed, died, failed, kept, replayed, started};
 use super::*;
+use crate::store::LogFile;
 
 #[test]
 fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
@@ -109,6 +110,24 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
     assert!(queue.entry(&world.item(2)).unwrap().is_none());
     assert_eq!(queue.file(&world.item(1)), world.file(1));
     assert_eq!(Queue::jobs(&world.home.layout).unwrap(), std::slice::from_ref(&world.home.job));
+}
+
+#[test]
+fn an_entry_names_the_transcript_of_an_attempt_that_has_one() {
+    let world = World::new(&["1"]);
+    let item = ItemId::at(1, 1);
+    let file = |which| world.home.layout.log_file(&world.home.job, Some(&item), 1, 0, which);
+    fs::create_dir_all(file(LogFile::Output).parent().unwrap()).unwrap();
+    for which in [LogFile::Errors, LogFile::Output, LogFile::Transcript] {
+        fs::write(file(which), "{}\n").unwrap();
+    }
+    let mut run = world.begin();
+    run.happen(1, &[started(1), failed(1), died(1)]);
+    run.finish();
+    let entry = fs::read_to_string(world.file(1)).unwrap();
+    let entry: serde_json::Value = serde_json::from_str(&entry).unwrap();
+    let location = &entry["failure_history"][0]["json_log_location"];
+    assert_eq!(location, file(LogFile::Transcript).to_str().unwrap());
 }
 
 #[test]

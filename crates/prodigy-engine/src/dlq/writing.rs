@@ -311,6 +311,9 @@ fn is_harmless(event: &Event) -> bool {
         event,
         Event::AgentStarted { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::AgentCompleted(_)
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }

@@ -122,6 +122,12 @@ pub enum Error {
         /// The worktree.
         path: PathBuf,
     },
+    /// A step was about to run where it does not belong.
+    #[error("{what}; nothing was run")]
+    Misplaced {
+        /// What is wrong with the place.
+        what: String,
+    },
     /// Git would wait for ever for something to read.
     #[error("`{}` is not a regular file", path.display())]
     Special {
@@ -162,7 +168,9 @@ impl Error {
             Self::BranchExists { .. } | Self::PathTaken { .. } => {
                 Some("`prodigy worktree ls` lists what earlier jobs left")
             }
-            Self::Replaced { .. } => Some("`prodigy resume` makes the worktree again"),
+            Self::Replaced { .. } | Self::Misplaced { .. } => {
+                Some("`prodigy resume` makes the worktree again")
+            }
             Self::TargetRewritten { .. } => Some("merge the job's branch by hand with `git merge`"),
             Self::Refused { .. }
             | Self::Failed { .. }

@@ -102,6 +102,20 @@ impl JobTree {
 }
 
 impl Repo {
+    /// Makes an item's branch stand at a commit: an agent may have committed elsewhere, and
+    /// what cannot be merged must have a name.
+    pub fn keep_branch(&self, branch: &str, commit: &str) -> Result<(), Error> {
+        if !refs::is_branch_name(branch) {
+            return Err(Error::BranchName { branch: branch.to_owned() });
+        }
+        if self.branch(branch)?.as_deref() == Some(commit) {
+            return Ok(());
+        }
+        let name = format!("refs/heads/{branch}");
+        self.call(&["update-ref", "--no-deref", "-m", "prodigy: keep", &name, commit]).run()?;
+        Ok(())
+    }
+
     /// Makes an item's branch free for a new attempt, long after the last one failed for good.
     ///
     /// Worktrees that are on it, such as the one that was kept of that attempt, stay as they

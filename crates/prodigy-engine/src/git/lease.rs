@@ -137,7 +137,7 @@ impl Slot {
 
 /// Gives the worktree a copy of our index.
 #[expect(clippy::disallowed_methods, reason = "after a loss of power the worktree is made again")]
-fn install(index: &Path, admin: &Path) -> Result<(), Error> {
+pub(super) fn install(index: &Path, admin: &Path) -> Result<(), Error> {
     let lock = admin.join("index.lock");
     let copy = || -> io::Result<()> {
         let bytes = fs::read(index)?;

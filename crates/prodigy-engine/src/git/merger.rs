@@ -186,21 +186,6 @@ impl Merger {
         Ok(())
     }
 
-    /// Makes an item's branch stand at a commit: an agent may have committed elsewhere, and
-    /// what cannot be merged must have a name.
-    pub fn keep_branch(&mut self, branch: &str, commit: &str) -> Result<(), Error> {
-        if !refs::is_branch_name(branch) {
-            return Err(Error::BranchName { branch: branch.to_owned() });
-        }
-        let repo = &self.plumbing.repo;
-        if repo.branch(branch)?.as_deref() == Some(commit) {
-            return Ok(());
-        }
-        let name = format!("refs/heads/{branch}");
-        repo.call(&["update-ref", "--no-deref", "-m", "prodigy: keep", &name, commit]).run()?;
-        Ok(())
-    }
-
     /// Computes the branch's next commit, without touching anything that has a name.
     fn prepare(&mut self, request: &ItemMerge, item: &CommitHeader) -> Result<Prepared, Error> {
         let (tip, commit) = (self.tip.clone(), &request.commit);

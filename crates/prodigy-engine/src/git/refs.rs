@@ -72,7 +72,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Makes directories of git's, and follows no link that an agent put in the place of one.
-fn make_directories(root: &Path, directory: &Path) -> Result<(), Error> {
+pub(super) fn make_directories(root: &Path, directory: &Path) -> Result<(), Error> {
     let mut at = root.to_owned();
     for part in directory.strip_prefix(root).unwrap_or(directory).components() {
         let Component::Normal(part) = part else { continue };

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Error, Repo};
+use super::{Error, Repo, commit_paths::IN_USE};
 
 /// How long a lock must have stood still. Git holds these for milliseconds.
 const STILL: Duration = Duration::from_secs(1);
@@ -81,7 +81,9 @@ impl Repo {
                 let path = entry.path();
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     waiting.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "lock") {
+                } else if path.extension().is_some_and(|extension| extension == "lock")
+                    && entry.file_name() != IN_USE
+                {
                     found.extend(Lock::find(&path, since).filter(is_ours));
                 }
             }

@@ -173,23 +173,29 @@ impl JobTree {
 
     /// Makes the worktree's `.git` file lead to the repository again, if an agent changed it.
     pub(super) fn repair_link(&self) -> Result<(), Error> {
+        if self.leads_here() {
+            return Ok(());
+        }
         let link = self.path().join(".git");
-        let wanted = [b"gitdir: ", self.place.git_dir.as_os_str().as_encoded_bytes(), b"\n"];
-        let wanted = wanted.concat();
+        remove(&link)?;
+        let mut file = fs::File::create_new(&link).map_err(Error::file("write", &link))?;
+        io::Write::write_all(&mut file, &self.link()).map_err(Error::file("write", &link))
+    }
+
+    /// Returns what the worktree's `.git` file says when git has made it.
+    fn link(&self) -> Vec<u8> {
+        [b"gitdir: ", self.place.git_dir.as_os_str().as_encoded_bytes(), b"\n"].concat()
+    }
+
+    /// Returns whether the worktree's `.git` file leads to our directory, by an absolute path
+    /// or a relative one.
+    pub(super) fn leads_here(&self) -> bool {
+        let link = self.path().join(".git");
         // A link to our directory is short; a longer file would only fill our memory.
         let is_file =
             link.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() < 64 * 1024);
-        if is_file && fs::read(&link).is_ok_and(|text| self.leads_home(&text, &wanted)) {
-            return Ok(());
-        }
-        remove(&link)?;
-        let mut file = fs::File::create_new(&link).map_err(Error::file("write", &link))?;
-        io::Write::write_all(&mut file, &wanted).map_err(Error::file("write", &link))
-    }
-
-    /// Returns whether a `.git` file leads to our directory, by an absolute path or a relative one.
-    fn leads_home(&self, text: &[u8], wanted: &[u8]) -> bool {
-        if text == wanted {
+        let Some(text) = is_file.then(|| fs::read(&link).ok()).flatten() else { return false };
+        if text == self.link() {
             return true;
         }
         let target = text.strip_prefix(b"gitdir: ").and_then(|text| text.strip_suffix(b"\n"));

@@ -92,6 +92,7 @@ impl Repo {
             remove_of_branch(self, branch)?;
             if !keep_branch {
                 self.delete_branch_if_contained(branch)?;
+                self.close_directory(branch);
             }
         }
         empty_trash(path.parent().unwrap_or(&path))

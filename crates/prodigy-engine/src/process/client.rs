@@ -4,32 +4,25 @@ use std::{
     ffi::OsString,
     fmt::Write as _,
     io,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::net::UnixStream as StdUnixStream,
-    },
+    ops::ControlFlow,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::PollFlags,
-    process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
-};
 use tokio::{
     io::AsyncWriteExt as _,
     net::UnixStream,
-    task::spawn_blocking,
+    task::{spawn_blocking, yield_now},
     time::{sleep_until, timeout},
 };
 
 use super::{
     Ended, EndedBy, Error, JOB_MARKER, Launch, MARKER, Printed, Status, Stop,
+    keeper::{Keeper, keep},
     oom::OomKills,
-    ready,
     stop::Urgency,
-    strays::end_orphans,
     wire::{self, Inbox, Reply},
 };
 
@@ -45,11 +38,23 @@ const CLOSING: Duration = Duration::from_secs(13);
 /// What is read from the socket at once: a reply without much output.
 const CHUNK: usize = 4 << 10;
 
+/// What is read at once of a program that is listened to: as much as comes at once.
+const STREAM_CHUNK: usize = 64 << 10;
+
+/// How much is heard before others have their turn.
+const TURN: usize = 256 << 10;
+
 /// The most grace that is given to the processes of a supervisor that is gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 
 /// The exit code of a program that was killed, as a shell reports it.
 const KILLED: i32 = 137;
+
+/// Hears what a program prints on standard output, masked, in pieces that are no lines.
+///
+/// With `Break` it says that it has heard enough: the program is ended. It still hears what
+/// the program prints until then, but cannot change its mind.
+pub type Listener<'a> = &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send);
 
 /// A process that runs launches for us, one at a time.
 ///
@@ -72,13 +77,6 @@ pub struct Supervisor {
 struct Guarded {
     socket: UnixStream,
     keeper: Keeper,
-}
-
-/// The process, and what its orphans are known by.
-#[derive(Debug)]
-struct Keeper {
-    child: Child,
-    marker: String,
 }
 
 impl Supervisor {
@@ -112,13 +110,15 @@ impl Supervisor {
             busy: false,
             oom_kills: OomKills::now(),
         };
-        let ready = timeout(COMING_UP, supervisor.reply()).await;
+        let ready = timeout(COMING_UP, supervisor.reply(CHUNK)).await;
         match ready.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(Reply::Ready) => Ok(supervisor),
-            Ok(Reply::Ended(_) | Reply::LogFailed { .. }) => Err(Error::NoSupervisor {
-                program: name(),
-                source: io::Error::other(wire::Malformed),
-            }),
+            Ok(Reply::Output(_) | Reply::Ended(_) | Reply::LogFailed { .. }) => {
+                Err(Error::NoSupervisor {
+                    program: name(),
+                    source: io::Error::other(wire::Malformed),
+                })
+            }
             Err(source) => Err(Error::NoSupervisor { program: name(), source }),
         }
     }
@@ -128,6 +128,18 @@ impl Supervisor {
     /// After [`Error::Lost`], and after this future was dropped half-way, the supervisor
     /// is of no more use. A stop that was asked for before means that nothing is started.
     pub async fn run(&mut self, launch: &Launch, stop: &Stop) -> Result<Ended, Error> {
+        self.listen(launch, stop, &mut |_| ControlFlow::Continue(())).await
+    }
+
+    /// Does the same, and lets somebody hear what it prints if the launch is to be streamed.
+    ///
+    /// The program is held up while the listener is busy, and so is everything else on this thread.
+    pub async fn listen(
+        &mut self,
+        launch: &Launch,
+        stop: &Stop,
+        listener: Listener<'_>,
+    ) -> Result<Ended, Error> {
         if stop.is_requested() {
             return Ok(stopped_before());
         }
@@ -138,7 +150,7 @@ impl Supervisor {
             return Err(Error::Lost { ended: 0 });
         }
         // Whatever went wrong with the socket, it means that there is nobody to talk to.
-        let Ok(reply) = self.exchange(launch, stop).await else {
+        let Ok(reply) = self.exchange(launch, stop, listener).await else {
             return Err(self.lost(launch.grace).await);
         };
         match reply {
@@ -154,7 +166,7 @@ impl Supervisor {
                 self.busy = false;
                 Err(Error::Log { message })
             }
-            Reply::Ready => Err(self.lost(launch.grace).await),
+            Reply::Ready | Reply::Output(_) => Err(self.lost(launch.grace).await),
         }
     }
 
@@ -177,32 +189,65 @@ impl Supervisor {
     }
 
     /// Sends the launch that is in the outbox and waits for its end, passing on what is asked meanwhile.
-    async fn exchange(&mut self, launch: &Launch, stop: &Stop) -> io::Result<Reply> {
+    async fn exchange(
+        &mut self,
+        launch: &Launch,
+        stop: &Stop,
+        listener: Listener<'_>,
+    ) -> io::Result<Reply> {
         let outbox = std::mem::take(&mut self.outbox);
         self.send(&outbox).await?;
         self.outbox = outbox;
+        let chunk = if launch.stream { STREAM_CHUNK } else { CHUNK };
         let mut urgency = Urgency::None;
+        let mut has_enough = false;
+        let mut heard = 0;
         // A program can stop its own supervisor; nobody then keeps the time but us.
-        let begun = Instant::now();
-        let mut deadline = launch.timeout.and_then(|timeout| {
-            begun.checked_add(timeout)?.checked_add(launch.grace)?.checked_add(STUCK)
-        });
+        let after = |time: Duration| {
+            Instant::now().checked_add(time)?.checked_add(launch.grace)?.checked_add(STUCK)
+        };
+        let mut deadline = launch.timeout.and_then(after);
         loop {
+            // First the request to stop: a program that never ceases to print must not drown it.
             tokio::select! {
                 biased;
-                reply = self.reply() => return reply,
                 raised = stop.above(urgency) => {
                     urgency = raised;
                     let now = raised == Urgency::Now;
                     let grace = if now { Duration::ZERO } else { launch.grace };
                     deadline = Instant::now().checked_add(grace).and_then(|at| at.checked_add(STUCK));
-                    let mut frame = Vec::new();
-                    wire::put_stop(now, &mut frame).map_err(io::Error::other)?;
-                    self.send(&frame).await?;
+                    self.ask(|frame| wire::put_stop(now, frame)).await?;
                 }
+                reply = self.reply(chunk) => match reply? {
+                    Reply::Output(bytes) => {
+                        let is_enough = listener(&bytes).is_break();
+                        if is_enough && !std::mem::replace(&mut has_enough, true) {
+                            deadline = deadline.into_iter().chain(after(Duration::ZERO)).min();
+                            self.ask(wire::put_enough).await?;
+                        }
+                        heard += bytes.len();
+                        if heard >= TURN {
+                            heard = 0;
+                            yield_now().await;
+                        }
+                    }
+                    reply @ (Reply::Ready | Reply::Ended(_) | Reply::LogFailed { .. }) => {
+                        return Ok(reply);
+                    }
+                },
                 () = at(deadline) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
+    }
+
+    /// Sends one more request.
+    async fn ask(
+        &mut self,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), wire::Malformed>,
+    ) -> io::Result<()> {
+        let mut frame = Vec::new();
+        put(&mut frame).map_err(io::Error::other)?;
+        self.send(&frame).await
     }
 
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -211,14 +256,14 @@ impl Supervisor {
     }
 
     /// Waits for the next reply. Nothing is lost if this is cancelled.
-    async fn reply(&mut self) -> io::Result<Reply> {
+    async fn reply(&mut self, chunk: usize) -> io::Result<Reply> {
         let guarded = self.guarded.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         loop {
             if let Some(body) = self.inbox.next() {
                 return wire::reply(body).map_err(io::Error::other);
             }
             guarded.socket.readable().await?;
-            self.inbox.bytes.reserve(CHUNK);
+            self.inbox.bytes.reserve(chunk);
             match guarded.socket.try_read_buf(&mut self.inbox.bytes) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
@@ -249,49 +294,6 @@ impl Drop for Supervisor {
             std::thread::Builder::new().spawn(move || keeper.finish(CLOSING)).ok();
         }
     }
-}
-
-impl Keeper {
-    /// Waits until the supervisor has ended by itself, and ends it if it does not.
-    fn finish(&mut self, patience: Duration) {
-        if self.has_ended(patience) && self.child.wait().is_ok_and(|status| status.success()) {
-            return;
-        }
-        self.end(Duration::ZERO);
-    }
-
-    /// Kills the supervisor, then ends what it left behind, and returns how many those were.
-    fn end(&mut self, grace: Duration) -> usize {
-        // It fails only if the process is gone.
-        self.child.kill().ok();
-        let supervisor = Pid::from_child(&self.child);
-        // Reaped only afterwards: until then nobody can get its number, which names its session.
-        waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).ok();
-        let ended = end_orphans(supervisor, &self.marker, grace);
-        self.child.wait().ok();
-        ended
-    }
-
-    fn has_ended(&self, patience: Duration) -> bool {
-        let Ok(pidfd) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) else {
-            return false;
-        };
-        let start = Instant::now();
-        loop {
-            let left = patience.saturating_sub(start.elapsed());
-            match ready::wait([Some((pidfd.as_fd(), PollFlags::IN))], Some(left)) {
-                Ok([false]) if !left.is_zero() => {}
-                Ok([has_ended]) => return has_ended,
-                Err(_) => return false,
-            }
-        }
-    }
-}
-
-/// Waits for a supervisor's end without holding up the runtime.
-async fn keep(mut keeper: Keeper, patience: Duration) {
-    // It does not panic; if it were cancelled the runtime is going down.
-    spawn_blocking(move || keeper.finish(patience)).await.ok();
 }
 
 /// Waits until then; forever if there is no such time.

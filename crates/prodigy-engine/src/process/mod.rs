@@ -9,6 +9,9 @@
 mod client;
 mod duplex;
 mod error;
+mod forward;
+mod keeper;
+mod lines;
 mod log;
 mod oom;
 mod outlet;
@@ -22,10 +25,12 @@ mod supervise;
 mod tree;
 mod wire;
 
-pub use client::Supervisor;
+pub use client::{Listener, Supervisor};
 pub use duplex::Duplex;
 pub use error::Error;
+pub use lines::Lines;
 pub use quick::{Quick, QuickOutput, quick};
+pub use start::startable;
 pub use stop::Stop;
 pub use strays::end_marked;
 pub use supervise::{SuperviseError, supervise};
@@ -42,6 +47,9 @@ const MARKER: &str = "PRODIGY_SUPERVISOR";
 /// The variable by which the processes of a job are known: it holds the directory of
 /// the job's state. Its id would not do, for jobs of other repositories may have the same.
 pub const JOB_MARKER: &str = "PRODIGY_JOB_STATE";
+
+/// The program that makes sandboxes. It is not asked to end: it goes with what is in it.
+pub const SANDBOX: &str = "bwrap";
 
 /// A program to run.
 #[derive(Clone, PartialEq)]
@@ -66,6 +74,8 @@ pub struct Launch {
     pub grace: Duration,
     /// Values that are masked before anything is stored or handed back.
     pub secrets: Vec<String>,
+    /// Whether standard output is handed to a listener while it is printed.
+    pub stream: bool,
 }
 
 /// How a program ended.
@@ -115,6 +125,8 @@ pub enum EndedBy {
     Idle,
     /// The run was stopped.
     Stop,
+    /// Whoever listened to its output had heard enough.
+    Listener,
 }
 
 /// What a program printed, bounded and masked.
@@ -149,11 +161,15 @@ impl Ended {
             (Some(EndedBy::Timeout), _) => ProcessEnd::TimedOut,
             (Some(EndedBy::Idle), _) => ProcessEnd::Idle,
             (Some(EndedBy::Stop), _) => ProcessEnd::Stopped,
-            (None, Status::Exited(code)) => ProcessEnd::Exited(*code),
-            (None, Status::Signaled(signal)) => ProcessEnd::Signaled(*signal),
-            (None, Status::NotStarted { errno, .. }) => ProcessEnd::NotStarted(
-                errno.map(|errno| io::Error::from_raw_os_error(errno).kind()),
-            ),
+            // Why enough was heard only the listener knows.
+            (Some(EndedBy::Listener) | None, Status::Exited(code)) => ProcessEnd::Exited(*code),
+            (Some(EndedBy::Listener) | None, Status::Signaled(signal)) => {
+                ProcessEnd::Signaled(*signal)
+            }
+            (Some(EndedBy::Listener) | None, Status::NotStarted { errno, .. }) => {
+                let kind = errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
+                ProcessEnd::NotStarted(kind)
+            }
         }
     }
 }

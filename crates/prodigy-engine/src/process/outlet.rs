@@ -1,4 +1,4 @@
-//! One output stream of a program: masked, logged, and its head and tail kept.
+//! One output stream of a program: masked, logged, handed on, and its head and tail kept.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 use prodigy_core::mask::MaskStream;
 use rustix::{buffer::spare_capacity, io::Errno};
 
-use super::{Printed, log::Share};
+use super::{Printed, forward::Forward, log::Share};
 
 /// How much of the beginning and of the end is kept in memory.
 const KEPT: usize = 64 << 10;
@@ -21,6 +21,7 @@ pub(super) struct Outlet<'a> {
     pipe: Option<OwnedFd>,
     mask: MaskStream,
     log: Share<'a>,
+    forward: Option<Forward<'a>>,
     head: Vec<u8>,
     tail: Vec<u8>,
     total: u64,
@@ -28,12 +29,27 @@ pub(super) struct Outlet<'a> {
 
 impl<'a> Outlet<'a> {
     pub(super) fn new(pipe: Option<OwnedFd>, mask: MaskStream, log: Share<'a>) -> Self {
-        Self { pipe, mask, log, head: Vec::new(), tail: Vec::new(), total: 0 }
+        Self { pipe, mask, log, forward: None, head: Vec::new(), tail: Vec::new(), total: 0 }
+    }
+
+    /// Lets somebody hear what is read.
+    pub(super) fn heard(self, forward: Option<Forward<'a>>) -> Self {
+        Self { forward, ..self }
     }
 
     /// Returns the pipe unless its end was reached.
     pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Returns the way to whoever listens.
+    pub(super) fn forward(&mut self) -> Option<&mut Forward<'a>> {
+        self.forward.as_mut()
+    }
+
+    /// Returns whether whoever listens has not taken all that was read.
+    pub(super) fn is_behind(&self) -> bool {
+        self.forward.as_ref().is_some_and(Forward::is_behind)
     }
 
     /// Reads what is there, once, and returns whether there was anything.
@@ -49,39 +65,39 @@ impl<'a> Outlet<'a> {
             Err(error) => return Err(error.into()),
         }
         let masked = self.mask.push(buffer);
-        keep(&masked, &mut self.log, &mut self.head, &mut self.tail, &mut self.total);
+        self.keep(&masked);
+        if let Some(forward) = &mut self.forward {
+            forward.send();
+        }
         Ok(!buffer.is_empty())
     }
 
-    /// Returns what was printed.
+    /// Returns what was printed. What nobody has taken yet stays where it waits.
     pub(super) fn finish(mut self) -> Printed {
         let held_back = self.mask.finish();
-        keep(&held_back, &mut self.log, &mut self.head, &mut self.tail, &mut self.total);
+        self.keep(&held_back);
         let (log_at, log_len) = self.log.finish();
         // The tail may have grown to twice what is kept.
         self.tail.drain(..self.tail.len().saturating_sub(KEPT));
         Printed { head: self.head, tail: self.tail, total: self.total, log_at, log_len }
     }
-}
 
-/// Adds masked bytes to the log, the head and the tail.
-fn keep(
-    bytes: &[u8],
-    log: &mut Share<'_>,
-    head: &mut Vec<u8>,
-    tail: &mut Vec<u8>,
-    total: &mut u64,
-) {
-    log.append(bytes);
-    *total += bytes.len() as u64;
-    let room = KEPT.saturating_sub(head.len());
-    let (first, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
-    head.extend_from_slice(first);
-    // Cutting only at twice the size copies each byte at most once more.
-    if tail.len() + rest.len() > 2 * KEPT {
-        let keep = KEPT.saturating_sub(rest.len()).min(tail.len());
-        tail.drain(..tail.len() - keep);
+    /// Adds masked bytes to the log, the head and the tail, and hands them on.
+    fn keep(&mut self, bytes: &[u8]) {
+        self.log.append(bytes);
+        if let Some(forward) = &mut self.forward {
+            forward.put(bytes);
+        }
+        self.total += bytes.len() as u64;
+        let room = KEPT.saturating_sub(self.head.len());
+        let (first, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+        self.head.extend_from_slice(first);
+        // Cutting only at twice the size copies each byte at most once more.
+        if self.tail.len() + rest.len() > 2 * KEPT {
+            let keep = KEPT.saturating_sub(rest.len()).min(self.tail.len());
+            self.tail.drain(..self.tail.len() - keep);
+        }
+        let rest = rest.get(rest.len().saturating_sub(KEPT)..).unwrap_or_default();
+        self.tail.extend_from_slice(rest);
     }
-    let rest = rest.get(rest.len().saturating_sub(KEPT)..).unwrap_or_default();
-    tail.extend_from_slice(rest);
 }

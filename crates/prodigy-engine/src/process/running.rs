@@ -1,15 +1,16 @@
 //! One launch, from its start until nothing of it is left.
 //!
 //! ```text
-//!             ┌─ timeout, idle, stop, prodigy gone ─▶ asked to end ─ grace over ─▶ killed ─┐
-//! running ────┤                                           ▲                                ▼
-//!             └─ exited ─▶ output drained ─ leftovers ────┘ ─── nobody left ────────▶ over
+//!             ┌─ timeout, idle, stop, enough ─▶ asked to end ─ grace over ─▶ killed ─┐
+//! running ────┤  heard, prodigy gone               ▲                               ▼
+//!             └─ exited ─▶ output drained ─ leftovers ─────┘ ─── nobody left ────────▶ over
 //! ```
 
 use std::{
     collections::HashSet,
     io::{self, Write as _},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::Path,
     process::{Child, ChildStdin},
     time::{Duration, Instant},
 };
@@ -24,7 +25,8 @@ use rustix::{
 };
 
 use super::{
-    Ended, EndedBy, Launch, Status,
+    Ended, EndedBy, Launch, SANDBOX, Status,
+    forward::Forward,
     outlet::Outlet,
     ready,
     tree::{self, Process},
@@ -32,7 +34,6 @@ use super::{
 
 /// How long output may still arrive after the program has exited.
 const DRAIN: Duration = Duration::from_millis(300);
-
 /// How long a process that was left behind has to end by itself once asked.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 
@@ -55,6 +56,8 @@ pub(super) enum Word {
         /// Without any grace.
         now: bool,
     },
+    /// End it: whoever listens to it has heard enough.
+    Enough,
     /// There is nobody any more who waits for it.
     Abandoned,
 }
@@ -131,7 +134,13 @@ impl<'a> Running<'a> {
                 break survivors;
             }
             let timeout = self.next_look(now);
-            let [word, stdout, stderr, stdin] = self.wait(listening.then_some(socket), timeout)?;
+            let [word, room, stdout, stderr, stdin] =
+                self.wait(listening.then_some(socket), timeout)?;
+            if room && let Some(forward) = self.stdout.forward() {
+                forward.send();
+                // It was we who did not read on.
+                self.last_output = Instant::now();
+            }
             if stdout && self.stdout.read(self.buffer)? {
                 self.last_output = Instant::now();
             }
@@ -142,7 +151,10 @@ impl<'a> Running<'a> {
                 self.feed();
             }
             if word && let Some(word) = listen() {
-                listening = !matches!(word, Word::Abandoned);
+                if let Word::Abandoned = word {
+                    listening = false;
+                    self.stdout.forward().map(Forward::give_up);
+                }
                 self.heed(&word, Instant::now());
             }
         };
@@ -171,7 +183,7 @@ impl<'a> Running<'a> {
             };
             if over(self.launch.timeout, self.started) {
                 self.end(EndedBy::Timeout, now, self.launch.grace);
-            } else if over(self.launch.idle_timeout, self.last_output) {
+            } else if over(self.idle_timeout(), self.last_output) {
                 self.end(EndedBy::Idle, now, self.launch.grace);
             }
         }
@@ -183,16 +195,17 @@ impl<'a> Running<'a> {
 
     /// Heeds what was said over the socket.
     fn heed(&mut self, word: &Word, now: Instant) {
-        let grace = match word {
-            Word::Stop { now: true } => Duration::ZERO,
-            Word::Stop { now: false } => self.launch.grace,
-            Word::Abandoned => ABANDONED_GRACE.min(self.launch.grace),
+        let (ended_by, grace) = match word {
+            Word::Stop { now: true } => (EndedBy::Stop, Duration::ZERO),
+            Word::Stop { now: false } => (EndedBy::Stop, self.launch.grace),
+            Word::Enough => (EndedBy::Listener, self.launch.grace),
+            Word::Abandoned => (EndedBy::Stop, ABANDONED_GRACE.min(self.launch.grace)),
         };
         match self.kill_at {
             Some(kill_at) => self.kill_at = Some(kill_at.min(now + grace)),
             // The program is over and what it left will be ended in a moment anyway.
             None if self.exited.is_some() => {}
-            None => self.end(EndedBy::Stop, now, grace),
+            None => self.end(ended_by, now, grace),
         }
     }
 
@@ -236,6 +249,11 @@ impl<'a> Running<'a> {
     fn signal(&self, signals: &[Signal]) -> Vec<Process> {
         let group = self.program.as_raw_nonzero().get();
         let descendants = self.descendants();
+        if self.is_sandboxed() && !signals.contains(&Signal::KILL) {
+            let inside = descendants.iter().filter(|process| process.pid != self.program);
+            inside.for_each(|process| process.signal(signals));
+            return descendants;
+        }
         // Once the program is reaped its number is only ours if somebody still is in that group.
         if self.exited.is_none() || descendants.iter().any(|process| process.group == group) {
             for signal in signals {
@@ -247,6 +265,13 @@ impl<'a> Running<'a> {
             process.signal(signals);
         }
         descendants
+    }
+
+    /// Returns whether the program is a sandbox: it must outlive what is in it, which would
+    /// otherwise be killed without having been asked.
+    fn is_sandboxed(&self) -> bool {
+        let program = self.launch.argv.first().map(Path::new);
+        program.and_then(Path::file_name).is_some_and(|name| name == SANDBOX)
     }
 
     /// Reaps everything that has ended, and returns whether we still have children.
@@ -268,10 +293,13 @@ impl<'a> Running<'a> {
 
     /// Reads what is still in the pipes. Nobody is left to write, unless a pipe was handed away.
     fn drain(&mut self, exited: Instant) -> io::Result<()> {
-        while exited.elapsed() < DRAIN {
-            let [_, stdout, stderr, _] = self.wait(None, Some(Duration::ZERO))?;
+        // Whoever listens may have kept us from reading until now.
+        let since = if self.launch.stream { Instant::now() } else { exited };
+        while since.elapsed() < DRAIN {
+            let [.., stdout, stderr, _] = self.wait(None, Some(Duration::ZERO))?;
             if stdout {
                 self.stdout.read(self.buffer)?;
+                self.stdout.forward().map(Forward::wait_for_room);
             }
             if stderr {
                 self.stderr.read(self.buffer)?;
@@ -297,24 +325,34 @@ impl<'a> Running<'a> {
         [
             Some(REAP),
             left(self.launch.timeout, self.started),
-            left(self.launch.idle_timeout, self.last_output),
+            left(self.idle_timeout(), self.last_output),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    /// Waits for the socket, the two outputs and the input, and returns which of them can go on.
+    /// Returns the longest it may print nothing, unless it is held up.
+    fn idle_timeout(&self) -> Option<Duration> {
+        self.launch.idle_timeout.filter(|_| !self.stdout.is_behind())
+    }
+
+    /// Waits for the socket to be read and to be written, the two outputs and the input, and
+    /// returns which of them can go on.
+    ///
+    /// As long as there is a socket, standard output is read no faster than it is taken.
     fn wait(
         &self,
         socket: Option<BorrowedFd<'_>>,
         timeout: Option<Duration>,
-    ) -> io::Result<[bool; 4]> {
+    ) -> io::Result<[bool; 5]> {
         let to_read = |fd| (fd, PollFlags::IN);
-        let [socket, stdout, stderr, stdin, _] = ready::wait(
+        let behind = socket.filter(|_| self.stdout.is_behind());
+        let [word, room, stdout, stderr, stdin, _] = ready::wait(
             [
                 socket.map(to_read),
-                self.stdout.pipe().map(to_read),
+                behind.map(|socket| (socket, PollFlags::OUT)),
+                self.stdout.pipe().filter(|_| behind.is_none()).map(to_read),
                 self.stderr.pipe().map(to_read),
                 self.stdin.as_ref().map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
                 // Reaping shows whether the program has exited, so waking up is enough.
@@ -322,7 +360,7 @@ impl<'a> Running<'a> {
             ],
             timeout,
         )?;
-        Ok([socket, stdout, stderr, stdin])
+        Ok([word, room, stdout, stderr, stdin])
     }
 
     /// Writes as much of the input as fits, and closes the pipe after the last byte.

@@ -1,7 +1,7 @@
 //! Starting the program of a launch.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io,
     os::unix::{ffi::OsStrExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
@@ -23,15 +23,13 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// There is deliberately no `pre_exec` and no lookup by the standard library: either
 /// would turn `posix_spawn` into a `fork`.
 pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child, Status> {
-    let Some((name, args)) = launch.argv.split_first() else {
-        return Err(not_started(None, "there is no program to start".to_owned()));
-    };
-    let program = find(name, launch)?;
+    let program = find(launch)?;
+    let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
     #[expect(clippy::disallowed_methods, reason = "this is where steps are started")]
     let mut command = Command::new(program);
     command
         .arg0(name)
-        .args(args)
+        .args(launch.argv.iter().skip(1))
         .env_clear()
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .envs(extra.iter().copied())
@@ -53,8 +51,22 @@ fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> Status {
     not_started(errno, format!("cannot start `{}`: {error}", name.display()))
 }
 
+/// Finds the file to execute, and says what would keep it from being started.
+///
+/// This is for whoever has it started by another program, which could not say it so well.
+pub fn startable(launch: &Launch) -> Result<PathBuf, Status> {
+    let program = find(launch)?;
+    let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
+    let is_there = access(&launch.cwd, Access::EXEC_OK).and(access(&program, Access::EXEC_OK));
+    is_there.map_err(|errno| cannot_start(&errno.into(), name, launch))?;
+    Ok(program)
+}
+
 /// Finds the file to execute, as a shell with the launch's environment would.
-fn find(name: &OsStr, launch: &Launch) -> Result<PathBuf, Status> {
+fn find(launch: &Launch) -> Result<PathBuf, Status> {
+    let Some(name) = launch.argv.first() else {
+        return Err(not_started(None, "there is no program to start".to_owned()));
+    };
     if name.as_bytes().contains(&b'/') {
         return Ok(launch.cwd.join(name));
     }

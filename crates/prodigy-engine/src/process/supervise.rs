@@ -28,6 +28,7 @@ use rustix::{
 
 use super::{
     Ended, Launch, MARKER, Printed,
+    forward::{Forward, is_gone},
     log::Log,
     outlet::Outlet,
     running::{Running, Word},
@@ -106,7 +107,7 @@ impl Slot {
                     self.link.send(&reply)?;
                 }
                 // It came too late: what it was meant for has just ended.
-                Request::Stop { .. } => {}
+                Request::Stop { .. } | Request::Enough => {}
             }
         }
         Ok(())
@@ -144,13 +145,15 @@ impl Slot {
                 })));
             }
         };
+        let Link { socket, inbox, outbox } = &mut self.link;
+        let forward = launch.stream.then(|| Forward::new(socket, outbox));
         let outlets = (
-            Outlet::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log),
+            Outlet::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log)
+                .heard(forward),
             Outlet::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
         );
         let running =
             Running::new(launch, &mut child, started, outlets, &mut self.buffer, &mut self.stuck)?;
-        let Link { socket, inbox, .. } = &mut self.link;
         let ended = running.follow(socket.as_fd(), || listen(socket, inbox))?;
         Ok(Reply::Ended(Box::new(ended)))
     }
@@ -179,8 +182,9 @@ fn listen(socket: &UnixStream, inbox: &mut Inbox) -> Option<Word> {
     let mut word = None;
     while let Some(body) = inbox.next() {
         word = match wire::request(body) {
-            Ok(Request::Stop { now: false }) if word.is_some() => word,
+            Ok(Request::Stop { now: false }) if matches!(word, Some(Word::Stop { .. })) => word,
             Ok(Request::Stop { now }) => Some(Word::Stop { now }),
+            Ok(Request::Enough) => word.or(Some(Word::Enough)),
             // Nobody sends a second launch before the first has ended.
             Ok(Request::Launch(_)) | Err(wire::Malformed) => return Some(Word::Abandoned),
         };
@@ -203,6 +207,7 @@ fn read(socket: &UnixStream, inbox: &mut Inbox) -> io::Result<bool> {
 struct Link {
     socket: UnixStream,
     inbox: Inbox,
+    /// What the program printed and nobody has taken yet.
     outbox: Vec<u8>,
 }
 
@@ -221,11 +226,12 @@ impl Link {
     }
 
     fn send(&mut self, reply: &Reply) -> io::Result<()> {
-        self.outbox.clear();
         wire::put_reply(reply, &mut self.outbox).map_err(io::Error::other)?;
-        match self.socket.write_all(&self.outbox) {
+        let sent = self.socket.write_all(&self.outbox);
+        self.outbox.clear();
+        match sent {
             // Nobody is there to read it; the next read says so and ends us.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if is_gone(&error) => Ok(()),
             other => other,
         }
     }

@@ -23,6 +23,8 @@ pub(super) enum Request {
         /// Without any grace.
         now: bool,
     },
+    /// End what is running, because whoever listens to it has heard enough.
+    Enough,
 }
 
 /// What a supervisor answers.
@@ -30,6 +32,8 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// It is ready for the first launch.
     Ready,
+    /// The program printed this, masked: a piece of it, and not a line.
+    Output(Vec<u8>),
     /// The launch has ended.
     Ended(Box<Ended>),
     /// The launch was not started because its log cannot be written.
@@ -39,6 +43,9 @@ pub(super) enum Reply {
     },
 }
 
+/// How many bytes of a frame say how long its body is.
+const HEADER: usize = 4;
+
 /// The other side does not speak our language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message makes no sense")]
@@ -47,7 +54,7 @@ pub(super) struct Malformed;
 /// Bytes that came in, cut into frames.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// What has come in, to be appended to.
+    /// What has come in, to be appended to when there is no whole frame left.
     pub(super) bytes: Vec<u8>,
     taken: usize,
 }
@@ -55,18 +62,19 @@ pub(super) struct Inbox {
 impl Inbox {
     /// Returns the body of the next frame if all of it is there.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
-        if self.taken > 0 {
-            self.bytes.drain(..self.taken);
-            self.taken = 0;
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let length = rest.split_first_chunk().map(|(length, _)| u32::from_le_bytes(*length));
+        let whole = HEADER + length.unwrap_or_default() as usize;
+        if whole <= rest.len() {
+            let body = self.taken + HEADER;
+            self.taken += whole;
+            return self.bytes.get(body..self.taken);
         }
-        let (length, _) = self.bytes.split_first_chunk()?;
-        let end = 4 + u32::from_le_bytes(*length) as usize;
-        if self.bytes.len() < end {
-            self.bytes.reserve(end - self.bytes.len());
-            return None;
-        }
-        self.taken = end;
-        self.bytes.get(4..end)
+        // Many small frames come in at once, so what was taken is cut off only here.
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.reserve(whole - self.bytes.len());
+        None
     }
 }
 
@@ -90,12 +98,23 @@ pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), Malfo
         put_option(out, launch.idle_timeout.as_ref(), |out, time| put_duration(out, *time));
         put_duration(out, launch.grace);
         put_list(out, &launch.secrets, |out, secret| put_bytes(out, secret.as_bytes()));
+        out.push(u8::from(launch.stream));
     })
 }
 
 /// Appends a frame that asks for an end.
 pub(super) fn put_stop(now: bool, out: &mut Vec<u8>) -> Result<(), Malformed> {
     frame(out, |out| out.extend([2, u8::from(now)]))
+}
+
+/// Appends a frame that asks for an end because enough was heard.
+pub(super) fn put_enough(out: &mut Vec<u8>) -> Result<(), Malformed> {
+    frame(out, |out| out.push(3))
+}
+
+/// Appends a frame with a piece of what the program printed.
+pub(super) fn put_output(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    frame(out, |out| put_piece(bytes, out))
 }
 
 /// Appends a frame that answers.
@@ -110,6 +129,7 @@ pub(super) fn put_reply(reply: &Reply, out: &mut Vec<u8>) -> Result<(), Malforme
             out.push(3);
             put_bytes(out, message.as_bytes());
         }
+        Reply::Output(bytes) => put_piece(bytes, out),
     })
 }
 
@@ -128,8 +148,10 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
             idle_timeout: body.option(Body::duration)?,
             grace: body.duration()?,
             secrets: body.list(Body::string)?,
+            stream: body.u8()? != 0,
         }))),
         2 => Ok(Request::Stop { now: body.u8()? != 0 }),
+        3 => Ok(Request::Enough),
         _ => Err(Malformed),
     }
 }
@@ -141,6 +163,7 @@ pub(super) fn reply(body: &[u8]) -> Result<Reply, Malformed> {
         1 => Ok(Reply::Ready),
         2 => Ok(Reply::Ended(Box::new(body.ended()?))),
         3 => Ok(Reply::LogFailed { message: body.string()? }),
+        4 => Ok(Reply::Output(body.0.to_vec())),
         _ => Err(Malformed),
     }
 }
@@ -154,6 +177,11 @@ fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), Malfor
     let header = out.get_mut(start..start + 4).ok_or(Malformed)?;
     header.copy_from_slice(&length.to_le_bytes());
     Ok(())
+}
+
+fn put_piece(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(4);
+    out.extend_from_slice(bytes);
 }
 
 fn put_ended(out: &mut Vec<u8>, ended: &Ended) {
@@ -177,6 +205,7 @@ fn put_ended(out: &mut Vec<u8>, ended: &Ended) {
         Some(EndedBy::Timeout) => 1,
         Some(EndedBy::Idle) => 2,
         Some(EndedBy::Stop) => 3,
+        Some(EndedBy::Listener) => 4,
     });
     for printed in [&ended.stdout, &ended.stderr] {
         put_bytes(out, &printed.head);
@@ -296,6 +325,7 @@ impl<'a> Body<'a> {
                 1 => Some(EndedBy::Timeout),
                 2 => Some(EndedBy::Idle),
                 3 => Some(EndedBy::Stop),
+                4 => Some(EndedBy::Listener),
                 _ => return Err(Malformed),
             },
             stdout: self.printed()?,
@@ -346,6 +376,7 @@ mod tests {
             idle_timeout: None,
             grace: Duration::from_secs(10),
             secrets: vec!["höhle".into()],
+            stream: true,
         }
     }
 
@@ -374,8 +405,10 @@ mod tests {
         let mut inbox = Inbox::default();
         put_launch(&launch(), &mut inbox.bytes).unwrap();
         put_stop(true, &mut inbox.bytes).unwrap();
+        put_enough(&mut inbox.bytes).unwrap();
         assert_eq!(request(inbox.next().unwrap()), Ok(Request::Launch(Box::new(launch()))));
         assert_eq!(request(inbox.next().unwrap()), Ok(Request::Stop { now: true }));
+        assert_eq!(request(inbox.next().unwrap()), Ok(Request::Enough));
         assert_eq!(inbox.next(), None);
     }
 
@@ -385,10 +418,12 @@ mod tests {
         for sent in [
             Reply::Ready,
             Reply::LogFailed { message: "full".into() },
+            Reply::Output(vec![0, 0xff, b'\n']),
             Reply::Ended(Box::new(ended(Status::Exited(-1), None))),
             Reply::Ended(Box::new(ended(Status::Signaled(9), Some(EndedBy::Timeout)))),
             Reply::Ended(Box::new(ended(Status::Exited(0), Some(EndedBy::Idle)))),
             Reply::Ended(Box::new(ended(not_started, Some(EndedBy::Stop)))),
+            Reply::Ended(Box::new(ended(Status::Signaled(15), Some(EndedBy::Listener)))),
         ] {
             let mut inbox = Inbox::default();
             put_reply(&sent, &mut inbox.bytes).unwrap();

@@ -7,12 +7,20 @@
 
 mod local;
 
-use prodigy_core::{effect::Ledger, event::AgentCompleted, failure::Failure, ids::AgentId};
+use prodigy_core::{
+    agent::Limit,
+    effect::Ledger,
+    event::AgentCompleted,
+    failure::Failure,
+    ids::AgentId,
+    job::{Conflict, Setback},
+    policy::Allowance,
+};
 
 pub use local::LocalQueue;
 
-/// One attempt of one item, for one agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One attempt of one item, or what resolves a conflict of it, for one agent.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
     /// Who makes it.
     pub agent: AgentId,
@@ -24,10 +32,16 @@ pub struct Assignment {
     pub ledger: Ledger,
     /// Whether somebody decided that what is not known to be made outside is made again.
     pub may_repeat: bool,
+    /// What the item may cost, if that is limited.
+    pub allowance: Option<Allowance>,
+    /// How the attempts before it failed, as far as that lies in the work.
+    pub setbacks: Vec<Setback>,
+    /// The conflict to resolve; without one the item's steps are run.
+    pub conflict: Option<Box<Conflict>>,
 }
 
 /// An attempt that an agent has taken on. It ends with [`WorkQueue::finish`] and nothing else.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Claim {
     /// What was taken on.
     pub assignment: Assignment,
@@ -50,12 +64,41 @@ pub enum Outcome {
         /// What it cost.
         cost_usd: f64,
     },
+    /// It ran into a limit of an account; it counts as not made.
+    Limited {
+        /// The limit.
+        limit: Limit,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
+    },
     /// The handler of the error policy ended, after a failed attempt.
     Handled {
         /// Why the attempt had failed.
         failure: Failure,
         /// Why the handler failed, if it did.
         handler: Option<Failure>,
+    },
+    /// The conflict of the item is resolved.
+    Resolved {
+        /// The commit that has both sides.
+        commit: String,
+        /// How many commits the item's branch has with it.
+        commits: u64,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
+    },
+    /// The conflict of the item could not be resolved.
+    Unresolved {
+        /// Why.
+        failure: Failure,
+        /// How long it took.
+        duration_ms: u64,
+        /// What it cost.
+        cost_usd: f64,
     },
     /// It was given up because the run stops; it counts as not made.
     Released,
@@ -92,7 +135,7 @@ pub struct FinishedAttempt {
 }
 
 /// What is submitted and not settled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The attempt.
     pub assignment: Assignment,

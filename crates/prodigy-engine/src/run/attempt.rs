@@ -6,6 +6,7 @@ use std::{
 };
 
 use prodigy_core::{
+    agent::Limit,
     event::{AgentCompleted, StepStatus},
     failure::{Failure, FailureKind},
     vars::Vars,
@@ -50,6 +51,16 @@ pub(super) struct Ended {
     /// Why it did not succeed: the step, if it was one, and the failure.
     failed: Option<(Option<String>, Failure)>,
     interrupted: bool,
+    /// The limit of an account that it ran into.
+    limit: Option<Limit>,
+}
+
+/// What the last step of an item printed or answered.
+#[derive(Default)]
+struct Printed {
+    text: String,
+    /// Whether it is JSON that satisfies the schema the step asks for.
+    is_data: bool,
 }
 
 /// Runs an item's steps.
@@ -65,8 +76,9 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
         result: Value::Null,
         failed: None,
         interrupted: false,
+        limit: None,
     };
-    let mut printed = String::new();
+    let mut printed = Printed::default();
     for (number, step) in crew.map.steps.iter().enumerate() {
         let path = (number + 1).to_string();
         let task = Task { step, path: &path, top_level: false, deadline };
@@ -75,7 +87,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
             Finished::GoOn(done) => {
                 let failed = matches!(done.status, StepStatus::Failed | StepStatus::Recovered);
                 ended.recovered += u32::from(failed);
-                printed = done.output;
+                printed = Printed { is_data: done.is_data, text: done.output };
             }
             Finished::Stop { mut failure, .. } => {
                 if failure.kind == FailureKind::Timeout
@@ -104,6 +116,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
             Err(failure) => ended.fail(failure),
         }
     }
+    ended.limit = workplace.limited.take();
     ended.cost_usd = workplace.spent();
     ended.took = begun.elapsed();
     ended
@@ -151,7 +164,7 @@ pub(super) async fn handle(
 
 impl Attempt<'_> {
     /// Returns the variables that the item's steps see.
-    fn vars(&self) -> Vars {
+    pub(super) fn vars(&self) -> Vars {
         let mut vars = item_vars(&self.crew.vars, self.item, self.place, self.crew.total);
         let agent = self.workplace.identity.item.as_ref().map(|item| item.agent.to_string());
         vars.set("agent_id", agent.unwrap_or_default());
@@ -186,6 +199,9 @@ impl Ended {
     /// Returns what the job is told.
     pub(super) fn outcome(self, base: &str, left: Option<&Leftover>) -> Outcome {
         let duration_ms = millis(self.took);
+        if let Some(limit) = self.limit.filter(|_| self.interrupted) {
+            return Outcome::Limited { limit, duration_ms, cost_usd: self.cost_usd };
+        }
         if self.interrupted {
             return Outcome::Released;
         }
@@ -208,14 +224,20 @@ impl Ended {
 }
 
 /// Returns an item's result: what the workflow names, or what its last step printed.
-fn result(workplace: &Workplace, config: &ResultConfig, printed: String) -> Result<Value, Failure> {
+fn result(
+    workplace: &Workplace,
+    config: &ResultConfig,
+    printed: Printed,
+) -> Result<Value, Failure> {
+    let Printed { text, is_data } = printed;
+    let is_wanted = is_data || config.json_path.is_some() || config.schema.is_some();
     let value = match &config.file {
         Some(file) => read_result(workplace, file)?,
-        None if config.json_path.is_some() || config.schema.is_some() => {
-            serde_json::from_str(&printed).map_err(|error| parse_error(&error.to_string()))?
+        None if is_wanted => {
+            serde_json::from_str(&text).map_err(|error| parse_error(&error.to_string()))?
         }
-        None if printed.is_empty() => return Ok(Value::Null),
-        None => return Ok(Value::String(printed)),
+        None if text.is_empty() => return Ok(Value::Null),
+        None => return Ok(Value::String(text)),
     };
     let value = match &config.json_path {
         None => value,

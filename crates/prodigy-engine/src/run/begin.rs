@@ -14,7 +14,7 @@ use prodigy_core::{
     dlq::RunFacts,
     event::{ChangedWorkflow, Event, Found, JobStarted, Mode, PhaseName, Record},
     ids::{BadName, JobId},
-    job::{End, Job, StepNames},
+    job::{AskingSteps, End, Job, StepNames},
     mask::Mask,
     workflow::{Body, EnvVar, SetupCapture, Step, Workflow, step_label},
 };
@@ -25,6 +25,7 @@ use crate::{
     clock,
     git::{Guard, Repo},
     process,
+    sandbox::Sandbox,
     shutdown::Shutdown,
     store::{
         Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
@@ -53,6 +54,10 @@ pub struct Settings {
     pub env: Vec<EnvVar>,
     /// Secrets, by variable name.
     pub secrets: Vec<(String, String)>,
+    /// What is hidden in everything that is stored: the secrets, and others that steps inherit.
+    pub masked: Vec<String>,
+    /// What agents and the steps of items run in.
+    pub sandbox: Option<Sandbox>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
     /// The time between asking a process to end and making it.
@@ -67,6 +72,8 @@ pub struct Settings {
     pub max_parallel: Option<NonZeroU32>,
     /// Whether a job without items fails.
     pub needs_items: bool,
+    /// Whether the run waits for a usage limit to be lifted.
+    pub waits: bool,
     /// Whether the journal is synced.
     pub durability: Durability,
     /// What stops the run.
@@ -131,10 +138,12 @@ pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
 pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     let Beginning { job, mut started, texts } = beginning;
     // What a resume needs stays as it is; the name is only shown.
-    let mask = mask(&settings.secrets);
+    let mask = mask(&settings.masked);
     started.workflow_name = started.workflow_name.map(|name| mask.mask_str(&name));
     started.found = Some(settings.found.clone());
+    started.budget = settings.workflow.budget;
     super::perform::check_disk(&settings)?;
+    super::spending::check(&settings, &job)?;
     let state = settings.layout.state_dir(&job);
     create_dir(&state)?;
     let lock = JobLock::take(&settings.layout, &job)?;
@@ -164,6 +173,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
 pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
     let Resumption { job, lock, changed, replay } = resumption;
     super::perform::check_disk(&settings)?;
+    super::spending::check(&settings, &job)?;
     let mut settings = settings;
     let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
@@ -211,6 +221,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         ));
     }
     let mut run = Run::new(parts, fold);
+    run.catch_up_spending();
     let known = run.job.started.as_ref().and_then(|started| started.found.as_ref());
     let found = Some(run.parts.settings.found.clone()).filter(|found| Some(found) != known);
     let found = found.map(Box::new);
@@ -220,7 +231,9 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|(workflow, _)| workflow);
-    let resumed = vec![Event::JobResumed { version, workflow, reopened, found }];
+    let known = run.job.started.as_ref().map(|started| started.budget).unwrap_or_default();
+    let budget = Some(run.parts.settings.workflow.budget).filter(|budget| *budget != known);
+    let resumed = vec![Event::JobResumed { version, workflow, reopened, found, budget }];
     let records = run.parts.journal.append(resumed, clock::now());
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
@@ -352,6 +365,7 @@ pub(super) fn step_names(workflow: &Workflow) -> StepNames {
         },
         setup: names(PhaseName::Setup),
         reduce: names(PhaseName::Reduce),
+        asks: AskingSteps::of(workflow),
     }
 }
 
@@ -374,6 +388,6 @@ pub(super) fn forget_guard(settings: &Settings, job: &JobId) {
 }
 
 /// Returns what keeps the secrets of a run out of what is stored.
-pub(super) fn mask(secrets: &[(String, String)]) -> Mask {
-    Mask::new(secrets.iter().map(|(_, value)| value.clone()))
+pub(super) fn mask(masked: &[String]) -> Mask {
+    Mask::new(masked.iter().cloned())
 }

@@ -219,6 +219,9 @@ impl Inspector<'_> {
             tree: self.place.tree.clone(),
             supervisors: self.run.parts.supervisors.clone(),
             spent: std::sync::Mutex::default(),
+            allowance: None,
+            past: Arc::default(),
+            limited: Arc::default(),
             effects: Arc::new(KnownEffects::default()),
         }
     }

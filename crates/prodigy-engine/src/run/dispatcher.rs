@@ -11,7 +11,7 @@ use prodigy_core::{
     event::{Event, Fact, Record},
     ids::JobId,
     job::{self, Action, Ending, Input, ItemAction, ItemInput, Job, MapRules, Replays},
-    workflow::ErrorPolicy,
+    workflow::{ErrorPolicy, Map},
 };
 use tokio::sync::oneshot;
 
@@ -20,6 +20,8 @@ use super::{
     merges::Merge,
     parts::{Heard, LOOK_AGAIN, Parts},
     records::{awaited, hide, is_effect, stop},
+    spending::is_last_word,
+    watch,
 };
 use crate::{
     clock,
@@ -84,6 +86,8 @@ impl Run {
     async fn turn(&mut self) -> Result<Ending, Error> {
         // A run that was killed could not take back what its last step planted.
         self.check_settings()?;
+        self.begin_watch()?;
+        self.keep_conflicts()?;
         loop {
             let mut batch = Batch { events_only: true, ..Batch::default() };
             let first = self.next_input().await?;
@@ -106,6 +110,9 @@ impl Run {
             batch.waiting.extend(self.waiting.pop_front());
         }
         let is_tick = matches!(input, Input::Tick);
+        if is_tick {
+            self.look_up_spending();
+        }
         let decision = self.decision(input);
         if is_tick {
             // What is put away at the end of an attempt tells nobody when it is done.
@@ -113,7 +120,8 @@ impl Run {
                 self.asked_to_stop().and_then(|_| clock::now().checked_add(LOOK_AGAIN).ok());
             self.parts.wake = again.or(decision.wake);
         }
-        self.write(decision.facts, batch)?;
+        let watched = self.watched(&decision.facts);
+        self.write(watched.into_iter().chain(decision.facts).collect(), batch)?;
         batch.actions.extend(decision.actions);
         // One is enough: it looks at everything.
         if decision.tick && !self.inputs.contains(&Input::Tick) {
@@ -124,9 +132,11 @@ impl Run {
 
     fn decision(&self, input: Input) -> job::Decision {
         let (policy, replays) = (self.parts.policy.clone(), Arc::clone(&self.parts.replays));
+        let map = self.parts.map.clone();
         let surroundings = job::Surroundings {
             names: &self.parts.names,
-            rules: self.rules(policy.as_deref(), &replays),
+            rules: self.rules(map.as_deref(), policy.as_deref(), &replays),
+            spending: self.spending(),
             now: clock::now(),
             random: crate::step::random(),
             busy: self.parts.busy,
@@ -140,14 +150,16 @@ impl Run {
     /// Returns what holds for the items.
     fn rules<'a>(
         &self,
+        map: Option<&'a Map>,
         policy: Option<&'a ErrorPolicy>,
         replays: &'a Replays,
     ) -> Option<MapRules<'a>> {
-        let map = self.parts.map.as_ref()?;
+        let map = map?;
         let settings = &self.parts.settings;
         let max_parallel = settings.max_parallel.unwrap_or(map.max_parallel).get();
         let needs_items = settings.needs_items;
-        Some(MapRules { max_parallel, policy: policy?, needs_items, replays })
+        let on_conflict = &map.on_conflict;
+        Some(MapRules { max_parallel, policy: policy?, on_conflict, needs_items, replays })
     }
 
     /// Makes what was decided safe, shows it, and does it; returns how the run ended, if it did.
@@ -170,6 +182,7 @@ impl Run {
                 self.tell_ended_replays().await;
                 self.durable()?;
                 begin::forget_guard(&self.parts.settings, &self.parts.id);
+                watch::forget(&self.parts.settings, &self.parts.id);
                 self.checkpoint()?;
                 return Ok(Some(ending));
             }
@@ -249,8 +262,17 @@ impl Run {
             Outcome::Failed { step, failure, duration_ms, cost_usd } => {
                 ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd }
             }
+            Outcome::Limited { limit, duration_ms, cost_usd } => {
+                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd }
+            }
             Outcome::Handled { failure, handler } => {
                 ItemInput::Handled { agent, item, failure, handler }
+            }
+            Outcome::Resolved { commit, commits, duration_ms, cost_usd } => {
+                ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd }
+            }
+            Outcome::Unresolved { failure, duration_ms, cost_usd } => {
+                ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd }
             }
             Outcome::Released => {
                 // It counts as not made; the job puts it back when it is told to stop.
@@ -263,7 +285,7 @@ impl Run {
     /// Returns the input that stops the run, if somebody asked for it.
     fn asked_to_stop(&self) -> Option<Input> {
         let reason = self.parts.settings.shutdown.reason().or(self.parts.halt)?;
-        Some(stop(reason))
+        Some(stop(reason, self.job.overspent))
     }
 
     /// Writes events and folds them; they are shown once they are safe.
@@ -310,7 +332,7 @@ impl Run {
         self.waiting.clear();
     }
 
-    /// Writes down what agents kept of failed items while they were let go.
+    /// Writes down what agents kept of failed items, and what they spent, while they were let go.
     fn hear_last(&mut self) -> Result<(), Error> {
         let mut facts: Vec<Fact> = Vec::new();
         for input in std::mem::take(&mut self.inputs) {
@@ -321,8 +343,7 @@ impl Run {
         while let Ok(told) = self.parts.inside.1.try_recv() {
             facts.push(told.fact);
         }
-        facts.retain(|fact| matches!(fact.event, Event::WorktreePreserved { .. }));
-        facts.retain(|fact| fact.item_id.is_some());
+        facts.retain(is_last_word);
         let mut batch = Batch::default();
         self.write(facts, &mut batch)?;
         if !batch.records.is_empty() {

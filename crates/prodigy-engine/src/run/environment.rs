@@ -5,25 +5,61 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Variables that must not reach a step: they would point git at another
-/// repository, or make an agent believe it runs inside another one.
+/// Variables that must not reach a step: they would point git at another repository (all that
+/// `git rev-parse --local-env-vars` lists), let somebody be asked, or make an agent believe
+/// that it runs inside another one.
 const SCRUBBED: &[&str] = &[
+    "AI_AGENT",
     "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_SESSION",
     "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_CODE_MESSAGING_SOCKET",
+    "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_EFFORT",
+    "CLAUDE_PID",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CEILING_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_CONFIG",
     "GIT_CONFIG_PARAMETERS",
     "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
     "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REFLOG_ACTION",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
     "OLDPWD",
     "PWD",
+    "SSH_ASKPASS",
 ];
+
+/// Variables by which no program asks: nobody is there to answer, and the step would wait.
+///
+/// `GIT_ASKPASS` stays: on servers it is a script that prints a token.
+const SET: &[(&str, &str)] = &[
+    ("GIT_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("SSH_ASKPASS_REQUIRE", "never"),
+    ("GCM_INTERACTIVE", "never"),
+];
+
+/// The variable by which the terminal of an editor is known, whose `GIT_ASKPASS` asks the person.
+const ASKING_EDITOR: &str = "VSCODE_GIT_ASKPASS_MAIN";
 
 /// A file of environment variables that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +78,13 @@ pub enum EnvFileError {
 pub fn base_environment(
     inherited: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<_> = inherited
-        .filter(|(name, _)| {
-            let prodigy = name.to_string_lossy().starts_with("PRODIGY_");
-            !prodigy && !SCRUBBED.iter().any(|scrubbed| name == scrubbed)
-        })
-        .collect();
+    let mut env: Vec<_> = inherited.collect();
+    let is_asking = env.iter().any(|(name, _)| name == ASKING_EDITOR);
+    env.retain(|(name, _)| {
+        let prodigy = name.to_string_lossy().starts_with("PRODIGY_");
+        let asks = is_asking && name == "GIT_ASKPASS";
+        !prodigy && !asks && !SCRUBBED.iter().any(|scrubbed| name == scrubbed)
+    });
     // A commit by an agent must not start a background clean-up of the repository.
     let count = env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT");
     let mut count: u32 =
@@ -57,10 +94,9 @@ pub fn base_environment(
         env.push((format!("GIT_CONFIG_VALUE_{count}").into(), value.into()));
         count += 1;
     }
-    env.retain(|(name, _)| name != "GIT_CONFIG_COUNT" && name != "GIT_EDITOR");
+    env.retain(|(name, _)| name != "GIT_CONFIG_COUNT" && !SET.iter().any(|(set, _)| name == set));
     env.push(("GIT_CONFIG_COUNT".into(), count.to_string().into()));
-    env.push(("GIT_EDITOR".into(), "true".into()));
-    env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
+    env.extend(SET.iter().map(|(name, value)| (name.into(), value.into())));
     env
 }
 
@@ -121,6 +157,8 @@ mod tests {
             "GIT_CONFIG_COUNT",
             "GIT_EDITOR",
             "GIT_TERMINAL_PROMPT",
+            "SSH_ASKPASS_REQUIRE",
+            "GCM_INTERACTIVE",
         ]
         "#);
     }

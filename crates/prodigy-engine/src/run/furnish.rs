@@ -2,7 +2,7 @@
 
 use std::{fs, io, os::unix::fs::symlink, path::Path};
 
-use prodigy_core::failure::Failure;
+use prodigy_core::{failure::Failure, workflow::WorktreeConfig};
 
 use super::crew::Crew;
 use crate::step::{self, Finished, Scope, Task, Workplace, worktree_fault};
@@ -53,6 +53,15 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
     let tree = workplace.tree.clone();
     workplace.check_settings()?;
     super::worker::blocking(move || tree.extras()).await
+}
+
+/// Copies what worktrees get from the user's checkout to another checkout; nothing is linked.
+pub fn bring_along(config: &WorktreeConfig, from: &Path, to: &Path) -> Result<(), Failure> {
+    let included = included(from, config.include.as_deref())?;
+    for path in config.copy.iter().chain(&config.link).chain(&included) {
+        bring(from, to, path, copy_all)?;
+    }
+    Ok(())
 }
 
 /// Brings one path from the user's checkout; what is not there is not missed.

@@ -306,6 +306,8 @@ fn outcome(stage: &Stage) -> Option<AuditOutcome> {
         | Stage::Waiting { .. }
         | Stage::Running { .. }
         | Stage::Handling { .. }
-        | Stage::Merging(_) => None,
+        | Stage::Merging(_)
+        | Stage::Conflicted(_)
+        | Stage::Resolving { .. } => None,
     }
 }

@@ -3,7 +3,9 @@
 use prodigy_core::{
     dlq::{Letter, RunFacts},
     event::{PauseReason, Record},
-    job::{Input, ItemAction, Stage},
+    ids::AgentId,
+    job::{Conflict, Input, ItemAction, Stage},
+    policy::Allowance,
     workflow::Isolation,
 };
 
@@ -26,21 +28,10 @@ impl Run {
                 Ok(())
             }
             ItemAction::Start { agent, item, attempt, may_repeat } => {
-                if let Err(error) = check_disk(&self.parts.settings) {
-                    // It was started as far as the journal knows; it goes back with the others
-                    // when the run has stopped.
-                    self.parts.note(&error.to_string());
-                    self.parts.halt = Some(PauseReason::DiskFull);
-                    self.inputs.push_back(Input::Tick);
-                    return Ok(());
-                }
-                self.crew()?;
-                let state = self.job.map.as_ref().and_then(|map| map.item(item));
-                let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
-                let ledger = ledger.unwrap_or_default();
-                let assignment = Assignment { agent, item, attempt, ledger, may_repeat };
-                self.parts.agents.assign(assignment);
-                Ok(())
+                self.assign(agent, item, attempt, may_repeat, None)
+            }
+            ItemAction::Resolve { agent, item, attempt, conflict } => {
+                self.assign(agent, item, attempt, false, Some(Box::new(conflict)))
             }
             ItemAction::Handle { agent, name, failure, .. } => {
                 self.parts.queue.handle(agent, name, failure);
@@ -60,6 +51,39 @@ impl Run {
                 Ok(())
             }
         }
+    }
+
+    /// Hands an attempt of an item, or its conflict, to an agent.
+    fn assign(
+        &mut self,
+        agent: AgentId,
+        item: u32,
+        attempt: u32,
+        may_repeat: bool,
+        conflict: Option<Box<Conflict>>,
+    ) -> Result<(), Error> {
+        if let Err(error) = check_disk(&self.parts.settings) {
+            // It was started as far as the journal knows; it goes back with the others
+            // when the run has stopped.
+            self.parts.note(&error.to_string());
+            self.parts.halt = Some(PauseReason::DiskFull);
+            self.inputs.push_back(Input::Tick);
+            return Ok(());
+        }
+        self.crew()?;
+        let state = self.job.map.as_ref().and_then(|map| map.item(item));
+        let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
+        let ledger = ledger.unwrap_or_default();
+        // Why attempts failed tells nothing about a conflict.
+        let setbacks = state.filter(|_| conflict.is_none()).map(|item| item.setbacks.clone());
+        let setbacks = setbacks.unwrap_or_default();
+        let spent_usd = state.map_or(0.0, |item| item.cost_usd);
+        let item_usd = self.parts.settings.workflow.budget.item_usd;
+        let allowance = item_usd.map(|most_usd| Allowance { most_usd, spent_usd });
+        let assignment =
+            Assignment { agent, item, attempt, ledger, may_repeat, allowance, setbacks, conflict };
+        self.parts.agents.assign(assignment);
+        Ok(())
     }
 
     /// Brings the job's worktree to its branch when the items are done, and lets the agents go.
@@ -121,8 +145,9 @@ impl Run {
         }
     }
 
-    /// Has what follows from a record written: the file of a dead letter.
+    /// Has what follows from a record written: the file of a dead letter, and what was spent.
     pub(super) fn project(&mut self, record: &Record) -> Result<(), Error> {
+        self.note_spending(record);
         let Some(id) = &record.item_id else { return Ok(()) };
         if !Letter::concerns(&record.event) {
             return Ok(());

@@ -232,7 +232,12 @@ async fn merge_steps(
         match step::run(workplace, task, &mut scope).await {
             Finished::Skipped { .. } | Finished::GoOn(_) => {}
             Finished::Stop { failure, attempt, .. } => return fail(path, failure, attempt),
-            Finished::Interrupted => return Input::Tick,
+            Finished::Interrupted => {
+                return match workplace.limited.take() {
+                    Some(limit) => Input::StepLimited { step: path, limit },
+                    None => Input::Tick,
+                };
+            }
         }
     }
     let step = || "merge".to_owned();

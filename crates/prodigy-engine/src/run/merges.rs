@@ -46,6 +46,7 @@ pub(super) struct MergeQueue {
 
 /// What the thread works with.
 struct Worker {
+    repo: Repo,
     merger: Merger,
     guard: Guard,
     job: JobId,
@@ -70,6 +71,7 @@ impl MergeQueue {
         let tip = Arc::new(Mutex::new(merger.tip().to_owned()));
         let (orders, received) = channel();
         let worker = Worker {
+            repo: repo.clone(),
             merger,
             guard,
             job: job.clone(),
@@ -142,9 +144,7 @@ impl Worker {
             self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
         }
         let source = super::crew::item_branch(&self.job, id);
-        let key = trailer(&self.job, id.as_str());
-        let message =
-            format!("Merge {id}\n\nProdigy-Job: {}\nProdigy-Item: {id}\n{key}\n", self.job);
+        let message = message(&self.job, id, &format!("Merge {id}"));
         let request =
             ItemMerge { commit: commits.head.clone(), base: commits.base.clone(), message };
         let target = self.target.clone();
@@ -160,7 +160,7 @@ impl Worker {
                 ItemInput::Merged { item, source, target, tip }
             }
             ItemMerged::Conflict { paths } => {
-                self.merger.keep_branch(&source, &commits.head)?;
+                self.repo.keep_branch(&source, &commits.head)?;
                 ItemInput::Conflict { item, target, paths }
             }
             ItemMerged::Missing => ItemInput::CommitsGone { item },
@@ -178,4 +178,10 @@ impl Worker {
         // A run that does not listen any more is over.
         self.answers.send(answer).ok();
     }
+}
+
+/// Returns the message of a commit that merges the work on an item.
+pub(super) fn message(job: &JobId, id: &ItemId, subject: &str) -> String {
+    let key = trailer(job, id.as_str());
+    format!("{subject}\n\nProdigy-Job: {job}\nProdigy-Item: {id}\n{key}\n")
 }

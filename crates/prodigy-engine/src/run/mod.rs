@@ -22,9 +22,12 @@ mod put_away;
 mod records;
 mod recover;
 mod replay;
+mod resolve;
 mod results;
 mod select;
+mod spending;
 mod top_level;
+mod watch;
 mod worker;
 
 use std::path::PathBuf;
@@ -42,6 +45,7 @@ pub use check::{Check, CheckedEffect, check};
 pub use dispatcher::Run;
 pub use environment::{EnvFileError, base_environment, parse_env_file};
 pub use files::{PatternError, matching_files};
+pub use furnish::bring_along;
 pub use gate::{Refused, Replayed};
 pub use replay::{PolicyInForce, Replay, Which};
 
@@ -141,6 +145,9 @@ pub enum Error {
     /// The dead letters cannot be read.
     #[error("the dead letters cannot be read")]
     Letters(#[source] dlq::Error),
+    /// The budget of the day cannot be kept.
+    #[error("`budget.day_usd` cannot be kept: nobody knows what was spent today")]
+    Daybook(#[source] store::Error),
     /// The audit trail cannot be appended to, so nothing may be replayed.
     #[error("nothing more is replayed: the audit trail cannot be appended to")]
     Audit(#[source] audit::Error),

@@ -17,12 +17,12 @@ use prodigy_core::{
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge};
+use super::{Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge, spending::Purse};
 use crate::{
     audit::Audit,
     clock,
     dlq::DeadLetters,
-    git::{Fingerprint, Guard, JobTree},
+    git::{Fingerprint, Guard, JobTree, Tripwire},
     process,
     queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
     step::{Supervisors, Told, Workplace, visible},
@@ -83,6 +83,7 @@ pub(super) struct Parts {
     pub(super) audit: Option<Arc<Audit>>,
     /// The replays that ended, for the audit trail.
     pub(super) ended_replays: Vec<(ItemId, AuditOutcome)>,
+    pub(super) purse: Purse,
     pub(super) spool: Option<Spool>,
     pub(super) letters: Option<DeadLetters>,
     /// The last record of the runs before; 0 if there were none.
@@ -95,6 +96,8 @@ pub(super) struct Parts {
     /// The commit up to which `commits` counts.
     pub(super) counted: String,
     pub(super) guard: Guard,
+    /// What the user's checkout was when it was last looked at, while the job runs.
+    pub(super) tripwire: Option<Tripwire>,
     pub(super) env: Value,
     pub(super) files_changed: usize,
     /// Why nothing new may start, if not for a signal.
@@ -119,7 +122,7 @@ impl Parts {
         let state = begin::state_dir(&settings, &id);
         settings.repo = settings.repo.marked(process::JOB_MARKER, state);
         settings.repo = settings.repo.marked("PRODIGY_AUTOMATION", "true");
-        let mask = begin::mask(&settings.secrets);
+        let mask = begin::mask(&settings.masked);
         let guard = begin::guard(&settings, &id)?;
         let env = visible(&settings.base_env);
         let (map, policy) = match &settings.workflow.body {
@@ -130,6 +133,7 @@ impl Parts {
         };
         Ok(Self {
             names: begin::step_names(&settings.workflow),
+            purse: Purse::new(&settings, &id),
             settings,
             env,
             files_changed: 0,
@@ -163,6 +167,7 @@ impl Parts {
             commits: 0,
             counted: String::new(),
             guard,
+            tripwire: None,
             halt: None,
             wake: None,
             checkpointed: Instant::now(),

@@ -37,10 +37,21 @@ impl Run {
             Action::Item(action) => self.perform_item(action),
             Action::SyncTree => self.sync_tree().await,
             Action::Merge => self.merge().await,
+            Action::Halt(reason) => {
+                self.halt(reason);
+                Ok(())
+            }
             Action::CleanTree => self.clean_tree(),
             // The loop ends itself.
             Action::Finish(_) => Ok(()),
         }
+    }
+
+    /// Ends what is under way; the job stops once it has.
+    fn halt(&mut self, reason: PauseReason) {
+        self.parts.halt = Some(reason);
+        self.parts.settings.shutdown.stop().request();
+        self.inputs.push_back(Input::Tick);
     }
 
     /// Makes the job's worktree.
@@ -115,7 +126,7 @@ impl Run {
     ) -> Result<(), Error> {
         if let Err(error) = check_disk(&self.parts.settings) {
             self.parts.note(&error.to_string());
-            self.inputs.push_back(stop(PauseReason::DiskFull));
+            self.inputs.push_back(stop(PauseReason::DiskFull, None));
             return Ok(());
         }
         let workplace = self.workplace()?;
@@ -187,6 +198,9 @@ impl Run {
             tree,
             supervisors: self.parts.supervisors.clone(),
             spent: Mutex::default(),
+            allowance: None,
+            past: Arc::default(),
+            limited: Arc::default(),
             effects: Arc::new(KnownEffects::new(self.job.ledger.clone(), false)),
         });
         self.parts.workplace = Some(workplace.clone());
@@ -204,6 +218,8 @@ impl Run {
             base_env: settings.base_env.clone(),
             env: settings.env.clone(),
             secrets: settings.secrets.clone(),
+            masked: settings.masked.clone(),
+            sandbox: settings.sandbox.clone(),
             agents: std::mem::take(&mut settings.agents),
             layout: settings.layout.clone(),
             state,

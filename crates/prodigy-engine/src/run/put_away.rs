@@ -154,7 +154,13 @@ impl Desk {
         }
     }
 
-    fn tell_kept(&self, id: &ItemId, path: String, reason: &str, left: Option<Box<LeftBehind>>) {
+    pub(super) fn tell_kept(
+        &self,
+        id: &ItemId,
+        path: String,
+        reason: &str,
+        left: Option<Box<LeftBehind>>,
+    ) {
         let event = Event::WorktreePreserved { path, reason: reason.to_owned(), left };
         let (agent_id, item_id) = (Some(self.agent), Some(id.clone()));
         self.crew.tools.tell(Fact { agent_id, item_id, event });

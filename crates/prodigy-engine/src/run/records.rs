@@ -2,7 +2,7 @@
 
 use prodigy_core::{
     event::{Event, Fact, PauseReason},
-    job::Input,
+    job::{Input, Overspent},
     mask::Mask,
 };
 use serde_json::Value;
@@ -49,17 +49,14 @@ fn set(value: &mut Value, name: &str, text: &str) {
 
 /// Returns whether an event is about a change outside: somebody waits until it is on disk.
 pub(super) fn is_effect(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
-    )
+    matches!(event, prodigy_core::effect_news!())
 }
 
-/// Returns the input that stops a run for a reason.
-pub(super) fn stop(reason: PauseReason) -> Input {
+/// Returns the input that stops a run for a reason; `overspent` is the budget that is spent.
+pub(super) fn stop(reason: PauseReason, overspent: Option<Overspent>) -> Input {
+    if let Some(overspent) = overspent.filter(|_| reason == PauseReason::Budget) {
+        return Input::Stop { reason, message: overspent.message() };
+    }
     let message = match reason {
         PauseReason::Interrupted => "stopped by Ctrl-C",
         PauseReason::Terminated => "stopped by a signal",
@@ -67,6 +64,9 @@ pub(super) fn stop(reason: PauseReason) -> Input {
         PauseReason::DiskFull => "too little disk space is left",
         PauseReason::Policy => "the error policy stopped it",
         PauseReason::ItemsOutstanding => "the other items wait",
+        PauseReason::UsageLimit => "a usage limit was reached",
+        PauseReason::OutOfCredits => "an account has no money left",
+        PauseReason::Budget => "the money that was set aside is spent",
     };
     Input::Stop { reason, message: message.to_owned() }
 }
@@ -86,37 +86,41 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::PhaseCompleted { .. }
         | Event::ItemsSelected { .. }
         | Event::AgentCompleted(_)
+        | Event::ResolutionCompleted { .. }
+        | Event::QuotaPaused(_)
         | Event::ItemSkipped { .. }
         | Event::ItemDeadLettered { .. }
         | Event::ReplayStarted { .. }
         | Event::DlqItemRemoved { .. }
         | Event::DlqItemUpdated { .. }
-        | Event::ApprovalRequested(_)
-        | Event::ApprovalGranted { .. }
-        | Event::ApprovalDenied { .. }
-        | Event::EffectPrepared(_)
-        | Event::EffectCommitted { .. }
-        | Event::EffectReconciled { .. }
-        | Event::EffectCompensated { .. } => true,
+        | prodigy_core::approval_news!()
+        | prodigy_core::effect_news!() => true,
         Event::JobResumed { .. }
         | Event::PhaseStarted { .. }
         | Event::ItemQueued {}
         | Event::AgentStarted { .. }
         | Event::AgentFailed(_)
         | Event::AgentRetrying { .. }
-        | Event::CircuitOpen { .. }
-        | Event::CircuitHalfOpen {}
-        | Event::CircuitClosed {}
+        | prodigy_core::circuit_news!()
         | Event::StepStarted { .. }
         | Event::StepCompleted(_)
         | Event::StepFailed { .. }
         | Event::StepSkipped { .. }
         | Event::AgentUsage { .. }
+        | prodigy_core::agent_news!()
+        | Event::AgentReleased { .. }
+        | Event::QuotaWarned { .. }
+        | Event::QuotaResumed {}
+        | Event::BudgetExceeded { .. }
+        | Event::ConcurrencyChanged { .. }
         | Event::WorktreeCreated { .. }
         | Event::WorktreePreserved { .. }
         | Event::WorktreeCleaned { .. }
         | Event::MergeConflict { .. }
+        | Event::ResolutionStarted { .. }
+        | Event::ResolutionFailed { .. }
         | Event::GitTampering { .. }
+        | Event::CheckoutChanged { .. }
         | Event::CheckpointCreated { .. } => false,
     }
 }

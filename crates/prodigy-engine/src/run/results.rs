@@ -102,8 +102,11 @@ impl Run {
                 Stage::Successful => "success",
                 Stage::DeadLettered => "dead_lettered",
                 Stage::Skipped => "skipped",
-                Stage::Pending | Stage::Waiting { .. } => "pending",
-                Stage::Running { .. } | Stage::Handling { .. } | Stage::Merging(_) => "running",
+                Stage::Pending | Stage::Waiting { .. } | Stage::Conflicted(_) => "pending",
+                Stage::Running { .. }
+                | Stage::Handling { .. }
+                | Stage::Merging(_)
+                | Stage::Resolving { .. } => "running",
             };
             file.push(&result)?;
         }

@@ -51,7 +51,10 @@ impl TopLevel {
                 Input::StepSkipped { step: self.path, id: self.step.id, name, when }
             }
             Finished::Stop { failure, attempt, log } => return fail(failure, attempt, log),
-            Finished::Interrupted => Input::Tick,
+            Finished::Interrupted => match workplace.limited.take() {
+                Some(limit) => Input::StepLimited { step: self.path, limit },
+                None => Input::Tick,
+            },
         };
         Answer { input, fingerprint: None, note: None }
     }

@@ -6,6 +6,7 @@ use prodigy_core::{
     event::Event,
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
+    policy::Allowance,
     workflow::Isolation,
 };
 
@@ -18,7 +19,10 @@ use super::{
 use crate::{
     git::{self, JobTree, Leftover, Slot},
     queue::{Claim, Outcome, Settled, WorkQueue as _},
-    step::{Identity, ItemIdentity, KnownEffects, Supervisors, Workplace, fault, worktree_fault},
+    step::{
+        Identity, ItemIdentity, KnownEffects, Limited, Past, Supervisors, Workplace, fault,
+        worktree_fault,
+    },
 };
 
 /// Takes attempts until there are no more.
@@ -31,6 +35,9 @@ pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
         old: None,
         kept: Vec::new(),
         effects: Arc::default(),
+        limited: Arc::default(),
+        allowance: None,
+        past: Arc::default(),
     };
     while let Some(claim) = desk.crew.queue.claim(agent).await {
         desk.see_through(claim).await;
@@ -50,6 +57,12 @@ pub(super) struct Desk {
     kept: Vec<String>,
     /// What is known of the changes that the attempt under way makes outside.
     effects: Arc<KnownEffects>,
+    /// The limit of an account that the attempt under way ran into.
+    pub(super) limited: Arc<Limited>,
+    /// What the agents of the attempt under way may spend.
+    allowance: Option<Allowance>,
+    /// What went wrong in the attempts before the one under way.
+    past: Arc<Past>,
 }
 
 /// What is left when an attempt is over.
@@ -67,12 +80,23 @@ impl Desk {
         let assignment = claim.assignment.clone();
         let ledger = assignment.ledger.clone();
         self.effects = Arc::new(KnownEffects::new(ledger, assignment.may_repeat));
+        self.limited = Arc::default();
+        self.allowance = assignment.allowance;
+        self.past = Arc::new(Past::new(assignment.setbacks.clone()));
+        if let Some(conflict) = &assignment.conflict {
+            return self.resolve(claim, conflict).await;
+        }
         let over = self.attempt(&claim).await;
         let (id, mut left, mut is_clean) = (over.id, over.left, over.is_clean);
         let mut is_done = matches!(&over.outcome, Outcome::Completed(done) if !done.has_commits());
         let step = match &over.outcome {
             Outcome::Failed { step, .. } => step.clone(),
-            Outcome::Completed(_) | Outcome::Handled { .. } | Outcome::Released => None,
+            Outcome::Completed(_)
+            | Outcome::Handled { .. }
+            | Outcome::Resolved { .. }
+            | Outcome::Unresolved { .. }
+            | Outcome::Limited { .. }
+            | Outcome::Released => None,
         };
         let mut settled = self.crew.queue.finish(claim, over.outcome).await;
         while let Settled::Handle { claim, name, failure } = settled {
@@ -85,7 +109,10 @@ impl Desk {
             left = self.examine().await.ok().flatten();
             let outcome = match handler {
                 Some(broken) if self.is_stopped(&broken) => Outcome::Released,
-                handler => Outcome::Handled { failure, handler },
+                handler => match self.limited.take() {
+                    Some(limit) => Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0 },
+                    None => Outcome::Handled { failure, handler },
+                },
             };
             settled = self.crew.queue.finish(claim, outcome).await;
         }
@@ -117,7 +144,7 @@ impl Desk {
         broken.kind == FailureKind::Cancelled && self.crew.tools.stop.is_requested()
     }
 
-    fn identity(&self, id: &ItemId, attempt: u32) -> Identity {
+    pub(super) fn identity(&self, id: &ItemId, attempt: u32) -> Identity {
         let item = ItemIdentity { id: id.clone(), agent: self.agent, attempt };
         Identity { job: self.crew.job.clone(), item: Some(item) }
     }
@@ -132,9 +159,15 @@ impl Desk {
         };
         let id = item.id.clone();
         let identity = self.identity(&id, number);
-        let workplace = match self.workplace(identity).await {
+        let workplace = match self.workplace(identity, self.tip()).await {
             Ok(workplace) => workplace,
-            Err(failure) => return Over::failed(id, failure),
+            Err(failure) => {
+                let mut over = Over::failed(id, failure);
+                if let Some(limit) = self.limited.take() {
+                    over.outcome = Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0 };
+                }
+                return over;
+            }
         };
         let base = match self.base() {
             Ok(base) => base,
@@ -190,8 +223,18 @@ impl Desk {
         attempt::handle(attempt, steps, name, failed).await
     }
 
-    /// Makes the worktree ready for an item.
-    async fn workplace(&mut self, identity: Identity) -> Result<Workplace, Failure> {
+    /// Returns where the job's branch stands.
+    pub(super) fn tip(&self) -> String {
+        let merges = self.crew.merges.as_ref();
+        merges.map(super::merges::MergeQueue::tip).unwrap_or_default()
+    }
+
+    /// Makes the worktree ready for an item, at a commit.
+    pub(super) async fn workplace(
+        &mut self,
+        identity: Identity,
+        tip: String,
+    ) -> Result<Workplace, Failure> {
         let temporary = self.crew.tools.state.join("tmp").join(self.agent.to_string());
         crate::store::create_dir(&temporary).map_err(|error| broken(error.to_string()))?;
         if self.crew.map.isolation == Isolation::Shared {
@@ -200,8 +243,6 @@ impl Desk {
         let item = identity.item.as_ref().map(|item| item.id.clone());
         let Some(id) = item else { return Err(broken("no item".to_owned())) };
         let branch = item_branch(&self.crew.job, &id);
-        let tip = self.crew.merges.as_ref().map(super::merges::MergeQueue::tip);
-        let tip = tip.unwrap_or_default();
         self.free_branch(&identity, &branch).await?;
         if let Some(slot) = self.slot.take() {
             self.slot = Some(self.lease(slot, branch.clone(), tip).await?);
@@ -239,6 +280,9 @@ impl Desk {
             tree: tree.clone(),
             supervisors: self.supervisors.clone(),
             spent: std::sync::Mutex::default(),
+            allowance: self.allowance,
+            past: Arc::clone(&self.past),
+            limited: Arc::clone(&self.limited),
             effects: Arc::clone(&self.effects),
         }
     }

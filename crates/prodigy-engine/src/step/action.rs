@@ -5,12 +5,10 @@ use std::{
     io::Write as _,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
-    sync::PoisonError,
     time::Duration,
 };
 
 use prodigy_core::{
-    event::Event,
     failure::{Failure, FailureKind},
     template::{Bound, RenderError, Script, Text},
     vars::Vars,
@@ -21,14 +19,14 @@ use rustix::fs::OFlags;
 
 use super::{
     Scope, Workplace,
+    ask::{Question, ask},
     external::{guarded, prompt_intent, script_intent},
     fault::file_failure,
     foreach,
     output::{Failed, Limits, Output, judge},
-    workplace::inside,
+    place::inside,
 };
 use crate::{
-    agent::AgentRequest,
     process::{Ended, Launch},
     store,
 };
@@ -64,15 +62,17 @@ pub(super) async fn carry_out(
             let intent = || script_intent(program, &bound);
             Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
-        StepAction::Agent { agent, prompt } => {
+        StepAction::Agent { agent, prompt, options } => {
             let prompt =
                 prompt.render(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
             let vars = &scope.vars;
-            let action = ask(workplace, step, vars, which, agent, &prompt);
+            let question = Question { agent, prompt: &prompt, options };
+            let action = ask(workplace, step, vars, which, question);
             let intent = || prompt_intent(agent, &prompt);
             Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::WriteFile { path, content, format, mode, create_dirs } => {
+            workplace.check_place(workplace.tree.path()).map_err(Failed::bare)?;
             let file = File { path, content, format: *format, mode: *mode, dirs: *create_dirs };
             file.write(workplace.tree.path(), &scope.vars).map(Output::text).map_err(Failed::bare)
         }
@@ -141,53 +141,6 @@ pub async fn printed(
     copied.map_err(|error| file_failure(&error, &format!("what it printed is lost: {error}")))
 }
 
-/// Gives a prompt to an agent.
-async fn ask(
-    workplace: &Workplace,
-    step: &Step,
-    vars: &Vars,
-    which: Try<'_>,
-    name: &str,
-    prompt: &str,
-) -> Result<Output, Box<Failed>> {
-    let Some(agent) = workplace.tools.agents.get(name) else {
-        let message = format!("no agent named `{name}` is configured");
-        return Err(Failed::bare(Failure::new(FailureKind::SpawnFailed, message)));
-    };
-    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
-    let request = AgentRequest {
-        prompt,
-        program: &workplace.tools.program,
-        step: which.path,
-        // An item that is tried again begins its steps anew, and this is not their first try.
-        attempt: which.attempt + workplace.attempt().saturating_sub(1),
-    };
-    let asked = agent.launch(&request);
-    launch.argv = asked.argv;
-    launch.stdin = asked.stdin;
-    launch.env.extend(asked.env);
-    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
-    let (slot, ended) = workplace.launch(launch).await?;
-    let report = agent.report(&ended);
-    let mut output = Output::of(slot, &ended);
-    output.instead = Some(report.output.clone());
-    output.agent = true;
-    // JSON has no other numbers, so no other could be read back.
-    if let Some(cost_usd) = report.cost_usd.filter(|cost| cost.is_finite()) {
-        let (step, agent) = (which.path.to_owned(), name.to_owned());
-        *workplace.spent.lock().unwrap_or_else(PoisonError::into_inner) += cost_usd;
-        workplace.tell(Event::AgentUsage { step, agent, cost_usd });
-    }
-    // A limit or a stop explains more than what the agent managed to say before it.
-    let failure = ended.ended_by.and_then(|_| judge(&ended, &output, &limits)).or(report.failure);
-    match failure {
-        None => Ok(output),
-        Some(failure) => {
-            Err(Failed::of(said(workplace, which.path, failure), output, &ended.status))
-        }
-    }
-}
-
 /// Makes a launch with everything but the program.
 pub(super) fn prepare(
     workplace: &Workplace,
@@ -218,7 +171,8 @@ pub(super) fn prepare(
         timeout,
         idle_timeout: step.idle_timeout.or(workplace.tools.idle_timeout),
         grace: workplace.tools.grace,
-        secrets: workplace.tools.secrets.iter().map(|(_, value)| value.clone()).collect(),
+        secrets: workplace.tools.masked.clone(),
+        stream: false,
     })
 }
 
@@ -236,7 +190,7 @@ fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTem
 }
 
 /// Lets a step say itself why it failed, by writing `reason_code` to its result file.
-fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
+pub(super) fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
     // Only prodigy itself knows whether it ended the step; what becomes of the worktree of
     // one that was ended depends on it.
     let ended = [

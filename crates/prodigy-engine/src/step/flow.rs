@@ -18,7 +18,7 @@ use super::{
     handler::{self, Handled},
     judge,
     output::{Failed, Output},
-    workplace::inside,
+    place::inside,
 };
 
 /// One step, where it stands and how long it may take.
@@ -111,15 +111,29 @@ async fn tries(
     }
 }
 
-/// Tries the step once: the action, then everything that must hold after it.
+/// Tries the step once, and remembers why it failed for the next try.
 pub(super) async fn once(
     workplace: &Workplace,
     task: Task<'_>,
     scope: &mut Scope,
     attempt: u32,
 ) -> Result<Output, Box<Failed>> {
+    let tried = whole(workplace, task, scope, attempt).await;
+    if let Err(failed) = &tried {
+        workplace.past.failed(task.path, attempt, &failed.failure);
+    }
+    tried
+}
+
+/// Carries out the action, then looks for everything that must hold after it.
+async fn whole(
+    workplace: &Workplace,
+    task: Task<'_>,
+    scope: &mut Scope,
+    attempt: u32,
+) -> Result<Output, Box<Failed>> {
     let Task { step, path, deadline, .. } = task;
-    if workplace.tools.stop.is_requested() {
+    if workplace.is_over() {
         return Err(Failed::bare(stopped()));
     }
     let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
@@ -205,6 +219,7 @@ async fn settle(
         attempt,
         exit_code: output.exit_code,
         output: output.shown(),
+        is_data: output.is_data,
         agent: output.agent,
         log: output.log(),
         adopted: output.adopted,

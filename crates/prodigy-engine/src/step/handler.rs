@@ -134,7 +134,7 @@ pub(super) async fn handle(
 /// Returns whether a failure means that the run was stopped; a step may also say that of
 /// something of its own.
 pub(super) fn is_stopped(workplace: &Workplace, failure: &Failure) -> bool {
-    failure.kind == FailureKind::Cancelled && workplace.tools.stop.is_requested()
+    failure.kind == FailureKind::Cancelled && workplace.is_over()
 }
 
 /// Returns whether the run goes on because `on_incomplete` says so.

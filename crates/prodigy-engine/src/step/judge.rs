@@ -3,9 +3,10 @@
 use std::{os::unix::fs::MetadataExt as _, path::Path};
 
 use prodigy_core::{
+    agent::judgement,
     classify::of_text,
     failure::{Failure, FailureKind},
-    workflow::Validate,
+    workflow::{StepAction, Validate},
 };
 use serde_json::{Map, Value, json};
 
@@ -14,7 +15,7 @@ use super::{
     action::template,
     flow::{Task, sequence, stopped},
     output::{Output, logged},
-    workplace::inside,
+    place::inside,
 };
 use crate::store;
 
@@ -63,8 +64,9 @@ pub(super) async fn satisfied(
 
 /// Runs the judge's steps and reads the result.
 ///
-/// The result is JSON in `result_file` or in the output. A judge that leaves no
-/// JSON judges by its exit code.
+/// The result is JSON in `result_file` or in the output. A command that leaves no JSON judges
+/// by its exit code. An agent ends well whatever it thinks of the work, so that one judges by
+/// what it says and by nothing else.
 async fn judge(
     workplace: &Workplace,
     task: Task<'_>,
@@ -77,11 +79,15 @@ async fn judge(
     };
     let root = workplace.tree.path();
     let before = file.as_ref().map(|shown| last_change(root, shown));
+    let is_agent = validate.steps.last().is_some_and(|step| match step.action {
+        StepAction::Agent { .. } => true,
+        StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => false,
+    });
     let prefix = format!("{}.validate", task.path);
     let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
         Ok(printed) => (true, printed),
-        Err(Finished::Stop { failure, log, .. }) if is_judgement(&failure) => {
+        Err(Finished::Stop { failure, log, .. }) if !is_agent && is_judgement(&failure) => {
             // The failure keeps only the end of the output, and that of standard error first.
             let printed = log.as_ref().and_then(|range| logged(workplace, range));
             (false, printed.unwrap_or(failure.output_tail))
@@ -99,6 +105,12 @@ async fn judge(
         Some(shown) => result(workplace.tree.path(), shown)?,
         None => printed,
     };
+    if is_agent && file.is_none() {
+        return judgement(&text).map(judged).map_err(|why| {
+            let message = format!("the judge's answer cannot be used: {why}");
+            Failure::new(FailureKind::ValidationFailed, message)
+        });
+    }
     match serde_json::from_str(&text) {
         Ok(Value::Object(fields)) => Ok(judged(fields)),
         Ok(_) | Err(_) if file.is_none() => {

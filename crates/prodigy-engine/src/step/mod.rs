@@ -5,6 +5,9 @@
 //! return value. Nothing here writes the journal.
 
 mod action;
+mod answer;
+mod ask;
+mod confine;
 mod external;
 mod fault;
 mod flow;
@@ -12,7 +15,13 @@ mod foreach;
 mod handler;
 mod judge;
 mod known;
+mod limited;
 mod output;
+mod past;
+mod place;
+mod session;
+mod supervisors;
+mod telling;
 mod workplace;
 
 use std::collections::BTreeMap;
@@ -30,9 +39,11 @@ pub use external::{Looked, look, undo};
 pub use fault::{fault, worktree_fault};
 pub use flow::{Task, millis, random, run, stopped};
 pub use known::KnownEffects;
-pub use workplace::{
-    Identity, ItemIdentity, Supervisors, Told, Tools, Workplace, inside, trailer, visible,
-};
+pub use limited::Limited;
+pub use past::Past;
+pub use place::inside;
+pub use supervisors::Supervisors;
+pub use workplace::{Identity, ItemIdentity, Told, Tools, Workplace, trailer, visible};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]
@@ -120,6 +131,8 @@ pub struct Done {
     pub exit_code: i32,
     /// The start of its output.
     pub output: String,
+    /// Whether the output is JSON that satisfies the schema the step asks for.
+    pub is_data: bool,
     /// Whether an agent made the output.
     pub agent: bool,
     /// Where its output stands.

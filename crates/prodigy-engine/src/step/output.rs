@@ -15,7 +15,7 @@ use prodigy_core::{
 use super::{Workplace, action::put};
 use crate::{
     process::{Ended, EndedBy, Printed, Status},
-    store::open_to_read,
+    store::{LogFile, open_to_read},
 };
 
 /// The most that a captured variable may hold.
@@ -42,6 +42,10 @@ pub(super) struct Output {
     pub(super) instead: Option<String>,
     /// Whether an agent made it.
     pub(super) agent: bool,
+    /// Whether it is JSON that satisfies the schema the step asks for.
+    pub(super) is_data: bool,
+    /// Whether standard output is the transcript of an agent, which has a log file of its own.
+    pub(super) transcript: bool,
     /// Whether nothing was run for it, because the change outside had been made before.
     pub(super) adopted: bool,
 }
@@ -81,7 +85,7 @@ impl Output {
         Self { instead: Some(text.into()), ..Self::default() }
     }
 
-    /// Makes an output of what a process printed.
+    /// Makes an output of what a process printed that was not listened to.
     pub(super) fn of(slot: u32, ended: &Ended) -> Self {
         Self {
             stdout: ended.stdout.clone(),
@@ -90,6 +94,8 @@ impl Output {
             exit_code: ended.status.code(),
             instead: None,
             agent: false,
+            is_data: false,
+            transcript: false,
             adopted: false,
         }
     }
@@ -116,6 +122,7 @@ impl Output {
     pub(super) fn log(&self) -> Option<LogRange> {
         (self.stdout.log_len > 0 || self.stderr.log_len > 0).then_some(LogRange {
             slot: self.slot,
+            transcript: self.transcript,
             stdout_at: self.stdout.log_at,
             stdout_len: self.stdout.log_len,
             stderr_at: self.stderr.log_at,
@@ -127,13 +134,18 @@ impl Output {
     pub(super) fn whole(&self, workplace: &Workplace, stream: Stream) -> Result<String, String> {
         let stdout = || match &self.instead {
             Some(text) => Ok(text.clone()),
-            None => self.read(workplace, &self.stdout, false),
+            None => self.read(workplace, &self.stdout, self.stdout_file()),
         };
         match stream {
             Stream::Stdout => stdout(),
-            Stream::Stderr => self.read(workplace, &self.stderr, true),
-            Stream::Both => Ok(stdout()? + &self.read(workplace, &self.stderr, true)?),
+            Stream::Stderr => self.read(workplace, &self.stderr, LogFile::Errors),
+            Stream::Both => Ok(stdout()? + &self.read(workplace, &self.stderr, LogFile::Errors)?),
         }
+    }
+
+    /// Returns the file that holds the standard output.
+    fn stdout_file(&self) -> LogFile {
+        LogFile::output(self.transcript)
     }
 
     /// Reads what was printed, from memory if it is all there, else from the log.
@@ -141,7 +153,7 @@ impl Output {
         &self,
         workplace: &Workplace,
         printed: &Printed,
-        stderr: bool,
+        file: LogFile,
     ) -> Result<String, String> {
         if printed.total == printed.head.len() as u64 {
             return Ok(String::from_utf8_lossy(&printed.head).into_owned());
@@ -152,7 +164,7 @@ impl Output {
                 printed.total
             ));
         }
-        let path = workplace.log_file(self.slot, stderr);
+        let path = workplace.log_file(self.slot, file);
         let read = || -> std::io::Result<Vec<u8>> {
             let mut file = open_to_read(&path).map_err(std::io::Error::other)?;
             file.seek(SeekFrom::Start(printed.log_at))?;
@@ -179,8 +191,8 @@ impl Output {
             return Err(std::io::Error::other(message));
         }
         let mut file = put(path, b"", None, true)?;
-        let mut log =
-            open_to_read(&workplace.log_file(self.slot, false)).map_err(std::io::Error::other)?;
+        let log = workplace.log_file(self.slot, self.stdout_file());
+        let mut log = open_to_read(&log).map_err(std::io::Error::other)?;
         log.seek(SeekFrom::Start(self.stdout.log_at))?;
         std::io::copy(&mut log.take(self.stdout.log_len), &mut file)?;
         Ok(())
@@ -220,11 +232,13 @@ impl Output {
 }
 
 /// Reads the standard output of a step that is over, if it is all there.
+///
+/// A transcript is what an agent did and not what it answered.
 pub(super) fn logged(workplace: &Workplace, range: &LogRange) -> Option<String> {
-    if range.stdout_len > CAPTURE_LIMIT {
+    if range.stdout_len > CAPTURE_LIMIT || range.transcript {
         return None;
     }
-    let mut file = open_to_read(&workplace.log_file(range.slot, false)).ok()?;
+    let mut file = open_to_read(&workplace.log_file(range.slot, LogFile::Output)).ok()?;
     file.seek(SeekFrom::Start(range.stdout_at)).ok()?;
     let mut bytes = Vec::new();
     file.take(range.stdout_len).read_to_end(&mut bytes).ok()?;
@@ -258,6 +272,7 @@ pub(super) fn judge(ended: &Ended, output: &Output, limits: &Limits) -> Option<F
         (Some(EndedBy::Timeout), _) => format!("still running after {}", shown(limits.timeout)),
         (Some(EndedBy::Idle), _) => format!("printed nothing for {}", shown(limits.idle)),
         (Some(EndedBy::Stop), _) => "the run was stopped".to_owned(),
+        (Some(EndedBy::Listener), _) => "it was ended for what it printed".to_owned(),
         (None, Status::Exited(0)) => return None,
         (None, Status::Exited(code)) => format!("exit code {code}"),
         (None, Status::Signaled(signal)) => format!("ended by signal {signal}"),

@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    path::{Path, PathBuf},
+    ops::ControlFlow,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -14,6 +15,7 @@ use prodigy_core::{
     event::{Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
+    policy::Allowance,
     vars::Vars,
     workflow::EnvVar,
 };
@@ -21,16 +23,18 @@ use serde_json::Value;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
-    KnownEffects,
+    KnownEffects, Limited, Past,
     fault::{fault, not_launched},
     output::{Failed, Output},
+    supervisors::Supervisors,
 };
 use crate::{
     agent::Agent,
     clock,
     git::{Guard, JobTree},
-    process::{self, Ended, Launch, Status, Stop, Supervisor},
-    store::Layout,
+    process::{self, Ended, Launch, Listener, Status, Stop, Supervisor},
+    sandbox::Sandbox,
+    store::{Layout, LogFile},
 };
 
 /// Who a step works for; part of its environment.
@@ -82,8 +86,14 @@ pub struct Workplace {
     pub supervisors: Supervisors,
     /// What agents said they cost.
     pub spent: Mutex<f64>,
+    /// What the item may cost, if that is limited.
+    pub allowance: Option<Allowance>,
+    /// The limit of an account that an agent ran into: nothing more is begun.
+    pub limited: Arc<Limited>,
     /// What is known of the changes that the steps make outside.
     pub effects: Arc<KnownEffects>,
+    /// What went wrong before.
+    pub past: Arc<Past>,
 }
 
 /// Something that happened inside a step.
@@ -106,6 +116,10 @@ pub struct Tools {
     pub env: Vec<EnvVar>,
     /// Secrets, by variable name.
     pub secrets: Vec<(String, String)>,
+    /// What is hidden in what steps print.
+    pub masked: Vec<String>,
+    /// What agents and the steps of items run in.
+    pub sandbox: Option<Sandbox>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
     /// Every path of the job.
@@ -122,49 +136,6 @@ pub struct Tools {
     pub stop: Stop,
     /// Where the job hears what happens inside steps.
     pub events: UnboundedSender<Told>,
-}
-
-/// Supervisors that wait for the next step, each with the number of its log files.
-#[derive(Clone, Default)]
-pub struct Supervisors {
-    idle: Arc<Mutex<Idle>>,
-}
-
-#[derive(Default)]
-struct Idle {
-    waiting: Vec<(u32, Supervisor)>,
-    started: u32,
-}
-
-impl Supervisors {
-    /// Takes a waiting supervisor, or the number for a new one.
-    fn take(&self) -> Result<(u32, Supervisor), u32> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.waiting.pop().ok_or_else(|| {
-            let slot = idle.started;
-            idle.started += 1;
-            slot
-        })
-    }
-
-    /// Gives a supervisor back.
-    fn give(&self, slot: u32, supervisor: Supervisor) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.waiting.push((slot, supervisor));
-        // The lowest slot is used first, so that most output is in one pair of files.
-        idle.waiting.sort_by_key(|(slot, _)| std::cmp::Reverse(*slot));
-    }
-
-    /// Ends all supervisors that wait.
-    pub async fn close(&self) {
-        let waiting = {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut idle.waiting)
-        };
-        for (_, supervisor) in waiting {
-            supervisor.close().await;
-        }
-    }
 }
 
 impl Tools {
@@ -207,6 +178,12 @@ impl Workplace {
     /// Returns the name of a step's change outside.
     pub(super) fn effect_key(&self, step: &str) -> String {
         idempotency_key(&self.identity.job, self.identity.item_name(), step)
+    }
+
+    /// Returns whether nothing more may be begun: the run was stopped, or an account has
+    /// reached its limit.
+    pub(super) fn is_over(&self) -> bool {
+        self.tools.stop.is_requested() || self.limited.is_reached()
     }
 
     /// Returns what agents said they cost so far.
@@ -287,8 +264,35 @@ impl Workplace {
         }
     }
 
-    /// Runs a program under a supervisor.
-    pub(super) async fn launch(&self, mut launch: Launch) -> Result<(u32, Ended), Box<Failed>> {
+    /// Runs a program under a supervisor, and returns the number of its log files.
+    pub(super) async fn launch(&self, launch: Launch) -> Result<(u32, Ended), Box<Failed>> {
+        self.supervise(launch, false, &mut |_| ControlFlow::Continue(())).await
+    }
+
+    /// Runs an agent under a supervisor, and lets somebody hear what it prints if the launch is
+    /// to be streamed.
+    ///
+    /// Its standard output is then in the file for transcripts.
+    pub(super) async fn listen(
+        &self,
+        launch: Launch,
+        listener: Listener<'_>,
+    ) -> Result<(u32, Ended), Box<Failed>> {
+        let (slot, ended) = self.supervise(launch, true, listener).await?;
+        Ok((slot, self.unconfined(ended)))
+    }
+
+    async fn supervise(
+        &self,
+        launch: Launch,
+        is_agent: bool,
+        listener: Listener<'_>,
+    ) -> Result<(u32, Ended), Box<Failed>> {
+        self.check_place(&launch.cwd).map_err(Failed::bare)?;
+        let mut launch = match self.confine(launch, is_agent).map_err(Failed::bare)? {
+            Ok(launch) => launch,
+            Err(ended) => return Ok((0, ended)),
+        };
         let lost = |error: process::Error| not_launched(&error);
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
@@ -297,14 +301,18 @@ impl Workplace {
                 Supervisor::start(&self.tools.program, &self.tools.state).await.map_err(lost)?,
             ),
         };
-        launch.log = Some(self.log_files(slot));
+        let stdout = self.log_file(slot, LogFile::output(launch.stream));
+        launch.log = Some((stdout, self.log_file(slot, LogFile::Errors)));
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
-        let ended = supervisor.run(&launch, &self.tools.stop).await.map_err(lost)?;
+        let ended = supervisor.listen(&launch, &self.tools.stop, listener).await.map_err(lost)?;
         self.supervisors.give(slot, supervisor);
         if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {
             let unlocked = self.unlock(began).await;
-            unlocked.map_err(|failure| Failed::with(failure, Output::of(slot, &ended)))?;
+            unlocked.map_err(|failure| {
+                let output = Output { transcript: launch.stream, ..Output::of(slot, &ended) };
+                Failed::with(failure, output)
+            })?;
         }
         Ok((slot, ended))
     }
@@ -325,54 +333,10 @@ impl Workplace {
         self.identity.item.as_ref().map_or(1, |item| item.attempt)
     }
 
-    /// Returns the log files of a slot.
-    fn log_files(&self, slot: u32) -> (PathBuf, PathBuf) {
+    /// Returns a log file of a slot.
+    pub(super) fn log_file(&self, slot: u32, which: LogFile) -> PathBuf {
         let item = self.identity.item.as_ref().map(|item| &item.id);
-        self.tools.layout.log_files(&self.identity.job, item, self.attempt(), slot)
-    }
-
-    /// Returns the log file that holds a slot's standard output or standard error.
-    pub(super) fn log_file(&self, slot: u32, stderr: bool) -> PathBuf {
-        let (out, err) = self.log_files(slot);
-        if stderr { err } else { out }
-    }
-
-    /// Returns a directory for a step: the worktree, or a directory in it.
-    pub(super) fn directory(&self, relative: &str) -> Result<PathBuf, Failure> {
-        inside(self.tree.path(), Path::new(relative)).map_err(|message| {
-            Failure::new(FailureKind::WorktreeError, format!("working_dir: {message}"))
-        })
-    }
-}
-
-/// Resolves a path that has to stay inside a directory, symbolic links included.
-///
-/// The path itself need not exist; the part of it that does is resolved.
-pub fn inside(root: &Path, relative: &Path) -> Result<PathBuf, String> {
-    use std::path::Component;
-    let shown = relative.display();
-    if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(format!("`{shown}` must be relative and stay inside the worktree"));
-    }
-    if root.is_symlink() {
-        return Err("a symbolic link was put in the place of the worktree".to_owned());
-    }
-    let root = root.canonicalize().map_err(|error| format!("the worktree is gone: {error}"))?;
-    let path = root.join(relative);
-    let mut existing = path.as_path();
-    let resolved = loop {
-        match existing.canonicalize() {
-            Ok(resolved) => break resolved,
-            Err(_) => match existing.parent() {
-                Some(parent) => existing = parent,
-                None => return Err(format!("`{shown}` cannot be resolved")),
-            },
-        }
-    };
-    if resolved.starts_with(&root) {
-        Ok(path)
-    } else {
-        Err(format!("`{shown}` leads out of the worktree by a symbolic link"))
+        self.tools.layout.log_file(&self.identity.job, item, self.attempt(), slot, which)
     }
 }
 

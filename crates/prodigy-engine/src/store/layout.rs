@@ -16,6 +16,32 @@ pub struct Layout {
     repo: RepoName,
 }
 
+/// A file that steps print to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogFile {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Errors,
+    /// Standard output of agents that tell what they do while they do it, an event per line.
+    Transcript,
+}
+
+impl LogFile {
+    /// Returns the file that holds the standard output of a step.
+    pub fn output(is_transcript: bool) -> Self {
+        if is_transcript { Self::Transcript } else { Self::Output }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Output => "out",
+            Self::Errors => "err",
+            Self::Transcript => "jsonl",
+        }
+    }
+}
+
 impl Layout {
     /// Names the paths of a repository below a home. Nothing is read or made.
     pub fn new(home: PathBuf, repo: RepoName) -> Self {
@@ -25,6 +51,11 @@ impl Layout {
     /// Returns the repositories that have jobs below a home, by name.
     pub fn repos(home: &Path) -> Result<Vec<RepoName>, Error> {
         names(&home.join("events"))
+    }
+
+    /// Returns where it is noted what agents cost, for all repositories below a home.
+    pub fn spending_dir(home: &Path) -> PathBuf {
+        home.join("spending")
     }
 
     /// Returns the home.
@@ -63,12 +94,25 @@ impl Layout {
         attempt: u32,
         slot: u32,
     ) -> (PathBuf, PathBuf) {
-        let directory = self.logs_dir(job, item);
-        let name = match slot {
-            0 => format!("attempt-{attempt}"),
-            slot => format!("attempt-{attempt}.slot-{}", u64::from(slot) + 1),
+        let file = |which| self.log_file(job, item, attempt, slot, which);
+        (file(LogFile::Output), file(LogFile::Errors))
+    }
+
+    /// Returns one file of those that hold what the steps of one attempt of an item printed.
+    pub fn log_file(
+        &self,
+        job: &JobId,
+        item: Option<&ItemId>,
+        attempt: u32,
+        slot: u32,
+        which: LogFile,
+    ) -> PathBuf {
+        let slot = match slot {
+            0 => String::new(),
+            slot => format!(".slot-{}", u64::from(slot) + 1),
         };
-        (directory.join(format!("{name}.out")), directory.join(format!("{name}.err")))
+        let extension = which.extension();
+        self.logs_dir(job, item).join(format!("attempt-{attempt}{slot}.{extension}"))
     }
 
     /// Returns where a job's worktrees are.
@@ -206,6 +250,7 @@ mod tests {
             layout.logs_dir(&job, Some(&ItemId::of_key("workflow"))),
             layout.log_files(&job, None, 1, 0).0,
             layout.log_files(&job, Some(&ItemId::at(1, 1)), 2, 1).1,
+            layout.log_file(&job, Some(&ItemId::at(1, 1)), 2, 0, LogFile::Transcript),
             layout.worktrees_dir(&job),
             layout.checkpoint(&job),
             layout.lock(&job),
@@ -219,6 +264,7 @@ mod tests {
             layout.dlq_patch(&job, &ItemId::at(1, 1)),
             layout.audit_file(),
             layout.audit_lock(),
+            Layout::spending_dir(layout.home()),
         ];
         insta::assert_snapshot!(paths.map(|p| p.display().to_string()).join("\n"), @"
         /h/events/repo/job-1
@@ -228,6 +274,7 @@ mod tests {
         /h/logs/repo/job-1/workflow.da7f739f627198465eeab537a6f7a435
         /h/logs/repo/job-1/workflow/attempt-1.out
         /h/logs/repo/job-1/item-001/attempt-2.slot-2.err
+        /h/logs/repo/job-1/item-001/attempt-2.jsonl
         /h/worktrees/repo/job-1
         /h/state/repo/mapreduce/jobs/job-1/checkpoint.json
         /h/state/repo/mapreduce/jobs/job-1/lock
@@ -241,6 +288,7 @@ mod tests {
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/patches/item-001.patch
         /h/audit/repo/audit.jsonl
         /h/audit/repo/lock
+        /h/spending
         ");
     }
 

@@ -20,6 +20,7 @@ mod repair;
 mod replacement;
 mod results;
 mod segment;
+mod spending;
 mod spool;
 mod syncer;
 
@@ -33,10 +34,11 @@ pub use files::{
 pub(crate) use files::{free_name, move_aside, open_to_append, plainly};
 pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
-pub use layout::Layout;
+pub use layout::{Layout, LogFile};
 pub use lock::JobLock;
 pub use reader::{Reader, follow, last_seq};
 pub use repair::{Damage, Health, Repaired, inspect, repair};
 pub use results::ResultsFile;
+pub use spending::{Daybook, Spent, day_of, days, read_day};
 pub use spool::{Spool, SpooledItem};
 pub use syncer::SyncTicket;

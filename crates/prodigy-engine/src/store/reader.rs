@@ -551,7 +551,10 @@ mod tests {
                 include_str!("../../tests/golden/v1/every-event.jsonl"),
             ),
             ("mapreduce-20260824-101500-a1b2", include_str!("../../tests/golden/v1/items.jsonl")),
+            ("agents-20261116-091500-e5f6", include_str!("../../tests/golden/v1/agents.jsonl")),
             ("governed-20261116-090000-c3d4", include_str!("../../tests/golden/v1/governed.jsonl")),
+            ("watched-20261206-090000-d4e5", include_str!("../../tests/golden/v1/checkout.jsonl")),
+            ("conflict-20261206-100000-f6a7", include_str!("../../tests/golden/v1/conflict.jsonl")),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);

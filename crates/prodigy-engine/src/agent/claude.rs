@@ -1,0 +1,209 @@
+//! Claude Code, without a terminal.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::{
+    agent::StreamDialect,
+    failure::{Failure, FailureKind},
+    workflow::{AgentKind, AgentOptions, ClaudeAgent, PermissionMode},
+};
+
+use super::{
+    Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, scratch_file, stream, variable,
+};
+
+/// What is set unless the user did: nothing goes out but the work, and waiting is our part.
+const SETTINGS: &[(&str, &str)] = &[
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("CLAUDE_CODE_MAX_RETRIES", "2"),
+    ("DISABLE_AUTOUPDATER", "1"),
+];
+
+/// The longest name of a directory that holds sessions; behind it the names are cut.
+const LONGEST_PROJECT: usize = 200;
+
+/// Claude Code.
+pub(super) struct Claude {
+    config: ClaudeAgent,
+    is_root: bool,
+}
+
+impl Claude {
+    pub(super) fn new(config: ClaudeAgent) -> Self {
+        Self { config, is_root: rustix::process::geteuid().is_root() }
+    }
+
+    fn arguments(&self, request: &AgentRequest<'_>) -> Result<Vec<OsString>, Failure> {
+        let AgentOptions {
+            model,
+            fallback_model,
+            permission_mode,
+            allowed_tools,
+            disallowed_tools,
+            max_turns,
+            max_budget_usd,
+            system_prompt: _,
+            output_schema,
+            given: _,
+        } = request.options;
+        let mut argv: Vec<OsString> =
+            ["-p", "--output-format=stream-json", "--verbose"].map(OsString::from).into();
+        // A value that is joined to its flag can never be taken for a flag itself.
+        let mut add = |flag: &str, value: &OsStr| {
+            let mut word = OsString::from(format!("--{flag}="));
+            word.push(value);
+            argv.push(word);
+        };
+        let session = if request.session.resume { "resume" } else { "session-id" };
+        add(session, request.session.id.as_ref());
+        let mode = permission_mode.unwrap_or(PermissionMode::AcceptEdits);
+        if let Some(mode) = spelled(mode) {
+            add("permission-mode", mode.as_ref());
+        }
+        for (flag, value) in [("model", model), ("fallback-model", fallback_model)] {
+            if let Some(value) = value {
+                add(flag, value.as_ref());
+            }
+        }
+        for (flag, tools) in
+            [("allowedTools", allowed_tools), ("disallowedTools", disallowed_tools)]
+        {
+            for tool in tools.iter().flatten() {
+                add(flag, tool.as_ref());
+            }
+        }
+        if let Some(turns) = max_turns {
+            add("max-turns", turns.to_string().as_ref());
+        }
+        if let Some(most) = lower(*max_budget_usd, request.budget_usd) {
+            add("max-budget-usd", most.to_string().as_ref());
+        }
+        if let Some(schema) = output_schema {
+            add("json-schema", schema.source().to_string().as_ref());
+        }
+        if let Some(text) = request.system_prompt {
+            // In a file it is not seen in a listing of processes, and may be of any length.
+            let file = scratch_file(request, "system-prompt.md", text)?;
+            add("append-system-prompt-file", file.as_os_str());
+        }
+        if mode == PermissionMode::Bypass {
+            argv.push("--dangerously-skip-permissions".into());
+        }
+        argv.extend(self.config.args.iter().map(OsString::from));
+        Ok(argv)
+    }
+
+    /// Returns where the program keeps its settings and sessions.
+    fn home(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let own_home = || variable(env, "HOME").map(PathBuf::from);
+        if let Some(directory) = &self.config.config_dir {
+            return match directory.strip_prefix("~/") {
+                Some(rest) => own_home().map(|home| home.join(rest)),
+                None => Some(PathBuf::from(directory)),
+            };
+        }
+        let set = variable(env, "CLAUDE_CONFIG_DIR").filter(|set| !set.is_empty());
+        set.map(PathBuf::from).or_else(|| own_home().map(|home| home.join(".claude")))
+    }
+}
+
+impl Agent for Claude {
+    fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
+        let is_bypassed = request.options.permission_mode == Some(PermissionMode::Bypass);
+        let is_sandbox = variable(request.env, "IS_SANDBOX").is_some_and(|value| value == "1");
+        if is_bypassed && self.is_root && !is_sandbox {
+            return Err(Failure::new(FailureKind::PermissionDenied, ROOT));
+        }
+        let mut argv: Vec<OsString> = self.config.command.iter().map(OsString::from).collect();
+        argv.extend(self.arguments(request)?);
+        let mut env: Vec<(OsString, OsString)> = SETTINGS
+            .iter()
+            .filter(|(name, _)| variable(request.env, name).is_none())
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        if self.config.config_dir.is_some()
+            && let Some(home) = self.home(request.env)
+        {
+            env.push(("CLAUDE_CONFIG_DIR".into(), home.into()));
+        }
+        let stdin = request.prompt.as_bytes().to_vec();
+        Ok(AgentLaunch { argv, stdin, env, dialect: Some(StreamDialect::Claude) })
+    }
+
+    fn report(&self, traces: &RunTraces<'_>) -> AgentReport {
+        stream::report(traces)
+    }
+
+    fn program(&self) -> Option<&str> {
+        self.config.command.first().map(String::as_str)
+    }
+
+    fn kind(&self) -> AgentKind {
+        AgentKind::Claude
+    }
+
+    fn options(&self) -> Option<&AgentOptions> {
+        Some(&self.config.options)
+    }
+
+    /// Looks for the transcript, and puts a copy where the program looks first.
+    ///
+    /// A session belongs to the directory that it was begun in, and an item that is tried again
+    /// may be in another one. Of several transcripts the last one counts.
+    fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
+        let Some(projects) = self.home(env).map(|home| home.join("projects")) else { return false };
+        let name = format!("{session}.jsonl");
+        let found = fs::read_dir(&projects).into_iter().flatten().flatten();
+        let found = found.map(|project| project.path().join(&name));
+        let dated = found.filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file)));
+        let Some((_, last)) = dated.max() else { return false };
+        let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        let project = project_name(&here);
+        let wanted = projects.join(&project).join(&name);
+        if project.len() > LONGEST_PROJECT || wanted == last {
+            return true;
+        }
+        // Without the copy, the program may still find the one elsewhere.
+        let made = fs::create_dir_all(projects.join(project));
+        made.and_then(|()| fs::copy(last, wanted)).ok();
+        true
+    }
+}
+
+/// What is said instead of starting what would refuse to run.
+const ROOT: &str = "Claude Code refuses `permission_mode: bypass` to root: run prodigy as another \
+    user, or set `env: {IS_SANDBOX: \"1\"}` where nothing can be harmed";
+
+/// Returns the program's word for a mode, if it has one.
+fn spelled(mode: PermissionMode) -> Option<&'static str> {
+    match mode {
+        PermissionMode::Default => Some("default"),
+        PermissionMode::AcceptEdits => Some("acceptEdits"),
+        PermissionMode::Plan => Some("plan"),
+        PermissionMode::Bypass => None,
+    }
+}
+
+/// Returns the lower of two amounts.
+pub(super) fn lower(first: Option<f64>, second: Option<f64>) -> Option<f64> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(first.min(second)),
+        (first, second) => first.or(second),
+    }
+}
+
+/// Returns the name of the directory that holds the sessions begun in a directory.
+fn project_name(directory: &Path) -> String {
+    let letters = directory.to_string_lossy();
+    letters
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

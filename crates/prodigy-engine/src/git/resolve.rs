@@ -1,0 +1,350 @@
+//! A merge in a slot's worktree that an agent finishes.
+//!
+//! The merge is begun as git would begin it, so that an agent finds what it knows: files
+//! with conflict markers, an index with unmerged paths, a `MERGE_HEAD`. What the agent says
+//! about it counts for nothing. What it left is looked at: by our own index, with the
+//! settings that the job began with.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::Path,
+};
+
+use super::{
+    Error, Slot,
+    command::{shown, split_fields},
+    lease::install,
+    markers, nested,
+    refs::replace,
+    repo::as_prodigy,
+    shelter::{ITEM, read_plain},
+    tree::is_hash,
+};
+
+/// What the other side is called in conflict markers.
+const JOB: &str = "job";
+
+/// The most commits of a side that are told.
+const TOLD: &str = "--max-count=20";
+
+/// A merge that was begun in a worktree and stopped at conflicts.
+#[derive(Clone, Debug)]
+pub struct OpenMerge {
+    /// The commit that was checked out.
+    pub ours: String,
+    /// The commit that is merged into it.
+    pub theirs: String,
+    /// The paths in conflict, as git has them, with what stands there with the markers.
+    paths: BTreeMap<Vec<u8>, Option<TreeEntry>>,
+    /// The branch that the other side is on.
+    target: String,
+    /// The references that had our commit before the agent began.
+    holders: BTreeSet<String>,
+}
+
+/// How a merge begins.
+#[derive(Clone, Debug)]
+pub enum MergeBegun {
+    /// There is no conflict, or there is none any more; this is the tree.
+    Clean(String),
+    /// It stopped.
+    Stopped(Box<OpenMerge>),
+}
+
+/// What an agent made of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MergeEnded {
+    /// A commit has both sides and no conflict.
+    Resolved {
+        /// The commit; the slot's branch stands at it.
+        commit: String,
+        /// How many commits it has that the other side has not.
+        commits: u64,
+    },
+    /// Something is missing or was done that must not be.
+    Unresolved(String),
+}
+
+/// What a tree has at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TreeEntry {
+    mode: String,
+    object: String,
+}
+
+impl OpenMerge {
+    /// Returns the paths in conflict, as people see them.
+    pub fn paths(&self) -> Vec<String> {
+        self.paths.keys().map(|path| shown(path)).collect()
+    }
+}
+
+impl Slot {
+    /// Begins to merge a commit of a branch into the one that the worktree was made ready with.
+    pub fn begin_merge(
+        &mut self,
+        target: &str,
+        theirs: &str,
+        message: &str,
+    ) -> Result<MergeBegun, Error> {
+        let (ours, theirs) = (self.base.clone(), self.tree.repo.full_commit(theirs)?);
+        self.leased = None;
+        self.shelter.renew()?;
+        for (name, commit) in [(ITEM, &ours), (JOB, &theirs)] {
+            self.shelter.write(&format!("refs/heads/{name}"), format!("{commit}\n").as_bytes())?;
+        }
+        let args = ["merge-tree", "--write-tree", "-z", "--no-messages", ITEM, JOB];
+        // The merge that met the conflict had the attributes of the job's branch.
+        let call = self.shelter.call(&args).durable().or(&[1]).env("GIT_ATTR_SOURCE", &theirs);
+        let output = call.run()?;
+        let mut fields = split_fields(&output.stdout).into_iter();
+        let unexpected = || Error::Unexpected { command: "merge-tree".to_owned() };
+        let tree =
+            shown(&fields.next().filter(|tree| is_hash(&shown(tree))).ok_or_else(unexpected)?);
+        if output.status == 0 {
+            return Ok(MergeBegun::Clean(tree));
+        }
+        let stages: Vec<Vec<u8>> = fields.collect();
+        let mut paths = BTreeMap::new();
+        for stage in &stages {
+            let path = stage.splitn(2, |byte| *byte == b'\t').nth(1).ok_or_else(unexpected)?;
+            paths.insert(path.to_owned(), self.entry(&tree, path)?);
+        }
+        self.stop_at(&tree, &theirs, &stages, paths.keys(), message)?;
+        let (target, holders) = (target.to_owned(), self.holders(&ours)?);
+        Ok(MergeBegun::Stopped(Box::new(OpenMerge { ours, theirs, paths, target, holders })))
+    }
+
+    /// Makes files and index what git leaves when a merge stops at conflicts.
+    fn stop_at<'a>(
+        &self,
+        tree: &str,
+        theirs: &str,
+        stages: &[Vec<u8>],
+        paths: impl Iterator<Item = &'a Vec<u8>>,
+        message: &str,
+    ) -> Result<(), Error> {
+        let (index, admin) = (self.shelter.path("index"), &self.tree.place.git_dir);
+        self.shelter.call(&["read-tree", "--reset", "-u", tree]).index(&index).run()?;
+        install(&index, admin)?;
+        let nothing = "0".repeat(tree.len());
+        let mut info = Vec::new();
+        for path in paths {
+            info.extend(format!("0 {nothing}\t").as_bytes());
+            info.extend(path);
+            info.push(0);
+        }
+        for stage in stages {
+            info.extend(stage);
+            info.push(0);
+        }
+        let real = admin.join("index");
+        self.shelter
+            .call(&["update-index", "-z", "--index-info"])
+            .index(&real)
+            .stdin(info)
+            .run()?;
+        replace(&admin.join("MERGE_MSG"), format!("{}\n", message.trim_end()).as_bytes())?;
+        replace(&admin.join("MERGE_MODE"), b"")?;
+        replace(&admin.join("MERGE_HEAD"), format!("{theirs}\n").as_bytes())
+    }
+
+    /// Makes a commit of a merge that has no conflict.
+    pub fn commit_merge(
+        &self,
+        tree: &str,
+        theirs: &str,
+        message: &str,
+    ) -> Result<MergeEnded, Error> {
+        let ours = self.base.clone();
+        self.merge_commit(tree, &ours, theirs, message)
+    }
+
+    /// Looks at what an agent made of a merge.
+    ///
+    /// A merge that it did not commit is committed, if nothing else is missing.
+    pub fn end_merge(&mut self, merge: &OpenMerge, message: &str) -> Result<MergeEnded, Error> {
+        let unresolved = |why: String| Ok(MergeEnded::Unresolved(why));
+        let OpenMerge { ours, theirs, .. } = merge;
+        let head = self.head()?;
+        self.shelter.renew()?;
+        // One that has brought the job's branch to what it made has merged it: that is found when
+        // the commit is merged.
+        let target = format!("refs/heads/{}", merge.target);
+        let holders = self.holders(ours)?;
+        let mut touched = holders.difference(&merge.holders).filter(|name| **name != target);
+        if let Some(name) = touched.next() {
+            return unresolved(format!("`{name}` was changed, which is not part of the merge"));
+        }
+        let unmerged = self.unmerged()?;
+        let is_committed = head != *ours;
+        let tree = if is_committed {
+            for (side, name) in [(ours, "the item's"), (theirs, "the job's")] {
+                if !self.tree.repo.is_ancestor(side, &head)? {
+                    return unresolved(format!("what was committed does not have {name} commits"));
+                }
+            }
+            head.clone()
+        } else {
+            let begun = read_plain(&self.tree.place.git_dir.join("MERGE_HEAD"))?;
+            if shown(&begun).trim_end() != theirs {
+                return unresolved("the merge was given up".to_owned());
+            }
+            self.tree_of_files()?
+        };
+        let mut left = Vec::new();
+        for (path, before) in &merge.paths {
+            let now = self.entry(&tree, path)?;
+            let is_as_before = now == *before && unmerged.contains(path);
+            if is_as_before || self.has_markers(merge, path, now.as_ref())? {
+                left.push(format!("`{}`", shown(path)));
+            }
+        }
+        if !left.is_empty() {
+            return unresolved(format!("the conflict is still in {}", left.join(", ")));
+        }
+        if !is_committed {
+            return self.merge_commit(&tree, ours, theirs, message);
+        }
+        if !unmerged.is_empty() {
+            return unresolved("paths in the index are unmerged".to_owned());
+        }
+        self.resolved(head, theirs)
+    }
+
+    /// Sets the item's branch back to a commit, and leaves the worktree as it is, on no branch.
+    pub fn give_merge_up(&self, merge: &OpenMerge) -> Result<(), Error> {
+        let head = self.head()?;
+        self.tree.call(&["update-ref", "--no-deref", "HEAD", &head]).run()?;
+        self.point_branch(&merge.ours)
+    }
+
+    /// Returns the last commits of both sides that the other has not.
+    pub fn told_sides(&self, merge: &OpenMerge) -> Result<(String, String), Error> {
+        let told = |side: &str, other: &str| {
+            let not = format!("^{other}");
+            self.shelter.call(&["log", TOLD, "--format=- %h %s", side, &not]).text()
+        };
+        Ok((told(&merge.ours, &merge.theirs)?, told(&merge.theirs, &merge.ours)?))
+    }
+
+    /// Commits a merge and brings the branch to it.
+    fn merge_commit(
+        &self,
+        tree: &str,
+        ours: &str,
+        theirs: &str,
+        message: &str,
+    ) -> Result<MergeEnded, Error> {
+        let args = ["commit-tree", "-p", ours, "-p", theirs, tree];
+        let call = self.shelter.call(&args).stdin(message.replace('\0', "")).durable();
+        let call = if self.tree.repo.identity().is_ok() { call } else { as_prodigy(call) };
+        self.resolved(call.text()?, theirs)
+    }
+
+    fn resolved(&self, commit: String, theirs: &str) -> Result<MergeEnded, Error> {
+        self.point_branch(&commit)?;
+        let not = format!("^{theirs}");
+        let count = self.shelter.call(&["rev-list", "--count", &commit, &not]).text()?;
+        let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
+        let commits = count.parse().map_err(|_| unexpected())?;
+        Ok(MergeEnded::Resolved { commit, commits })
+    }
+
+    /// Brings the item's branch to a commit.
+    fn point_branch(&self, commit: &str) -> Result<(), Error> {
+        let name = format!("refs/heads/{}", self.tree.branch);
+        let update = ["update-ref", "--no-deref", "-m", "prodigy: resolve", &name, commit];
+        self.tree.repo.call(&update).durable().run()?;
+        Ok(())
+    }
+
+    /// Returns the tree of all files that are not ignored.
+    ///
+    /// It begins with our own index: the worktree's may be marked so that git overlooks changes.
+    fn tree_of_files(&self) -> Result<String, Error> {
+        let (index, scratch) = (self.shelter.path("index"), self.shelter.path("scratch"));
+        fs::copy(&index, &scratch).map_err(Error::file("copy", &index))?;
+        let call = |args: &[&str]| self.shelter.call(args).index(&scratch);
+        nested::leave_out(call, &scratch, self.tree.path(), self.base.len() / 2)?;
+        let kept = self.kept.iter().map(|path| {
+            let mut exclude = OsString::from(":(exclude,literal)");
+            exclude.push(path);
+            exclude
+        });
+        let add = self.shelter.call(&["add", "--all", "--sparse", "--", "."]).args(kept);
+        add.index(&scratch).durable().run()?;
+        self.shelter.call(&["write-tree"]).index(&scratch).durable().text()
+    }
+
+    /// Returns the paths that the worktree's index has as unmerged.
+    fn unmerged(&self) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let index = self.copy_of_index()?;
+        let fields = self.shelter.call(&["ls-files", "--unmerged", "-z"]).index(&index).fields()?;
+        let path =
+            |field: Vec<u8>| field.splitn(2, |byte| *byte == b'\t').nth(1).map(<[u8]>::to_vec);
+        Ok(fields.into_iter().filter_map(path).collect())
+    }
+
+    /// Returns the references that have a commit, but for the item's own branch.
+    fn holders(&self, commit: &str) -> Result<BTreeSet<String>, Error> {
+        let args = ["for-each-ref", "--format=%(refname)", "--contains", commit];
+        let text = self.tree.repo.call(&args).reading().text()?;
+        let own = format!("refs/heads/{}", self.tree.branch);
+        let names = text.lines().filter(|name| !name.is_empty() && *name != own);
+        Ok(names.map(ToOwned::to_owned).collect())
+    }
+
+    /// Returns whether conflict markers are left in a file that neither side had.
+    fn has_markers(
+        &self,
+        merge: &OpenMerge,
+        path: &[u8],
+        now: Option<&TreeEntry>,
+    ) -> Result<bool, Error> {
+        let Some(now) = now.filter(|entry| entry.is_file()) else { return Ok(false) };
+        let content = self.content(now)?;
+        let mut found = markers::of(&content);
+        for side in [&merge.ours, &merge.theirs] {
+            if found.is_empty() {
+                break;
+            }
+            if let Some(entry) = self.entry(side, path)?.filter(TreeEntry::is_file) {
+                let content = self.content(&entry)?;
+                let theirs = markers::of(&content);
+                found.retain(|line| !theirs.contains(line));
+            }
+        }
+        Ok(!found.is_empty())
+    }
+
+    fn content(&self, entry: &TreeEntry) -> Result<Vec<u8>, Error> {
+        Ok(self.shelter.call(&["cat-file", "blob", &entry.object]).run()?.stdout)
+    }
+
+    /// Returns what a tree or a commit has at a path.
+    fn entry(&self, tree: &str, path: &[u8]) -> Result<Option<TreeEntry>, Error> {
+        let path = OsString::from_vec(path.to_vec());
+        let call = self.shelter.call(&["ls-tree", "-z", tree, "--"]).args([&path]);
+        let found = call.fields()?;
+        Ok(found.iter().find_map(|field| TreeEntry::read(field, Path::new(&path))))
+    }
+}
+
+impl TreeEntry {
+    /// Reads a line of `ls-tree`, if it is about a path.
+    fn read(line: &[u8], path: &Path) -> Option<Self> {
+        let mut parts = line.splitn(2, |byte| *byte == b'\t');
+        let (about, name) = (shown(parts.next()?), parts.next()?);
+        let mut words = about.split(' ');
+        let (mode, object) = (words.next()?.to_owned(), words.nth(1)?.to_owned());
+        (name == path.as_os_str().as_bytes()).then_some(Self { mode, object })
+    }
+
+    fn is_file(&self) -> bool {
+        self.mode.starts_with("100")
+    }
+}

@@ -1,0 +1,154 @@
+//! Cutting what a program prints into lines.
+
+use std::io::BufRead as _;
+
+/// The longest line that is handed on: no event of an agent is longer.
+const LONGEST: usize = 8 << 20;
+
+/// What is kept of the memory that a long line took.
+const KEPT: usize = 64 << 10;
+
+/// Makes whole lines of pieces.
+///
+/// At most one line is held in memory. One that is longer than 8 MiB is dropped and counted.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
+    /// Whether that line is too long, so that the rest of it is passed over.
+    is_too_long: bool,
+    dropped: u64,
+}
+
+impl Lines {
+    /// Takes the next piece and hands on each line that it ends, without the end of the line.
+    pub fn feed(&mut self, piece: &[u8], mut each: impl FnMut(&[u8])) {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let all = rest;
+            // Reading from memory does not fail.
+            let count = rest.skip_until(b'\n').unwrap_or(all.len());
+            let part = all.get(..count).unwrap_or_default();
+            match part.strip_suffix(b"\n") {
+                // Most lines come whole, and need not be copied.
+                Some(line) if self.begun.is_empty() && !self.is_too_long => {
+                    self.hand(line, &mut each);
+                }
+                Some(end) => {
+                    self.add(end);
+                    self.end(&mut each);
+                }
+                None => self.add(part),
+            }
+        }
+    }
+
+    /// Hands on the last line if it has no end.
+    pub fn finish(&mut self, mut each: impl FnMut(&[u8])) {
+        if self.is_too_long || !self.begun.is_empty() {
+            self.end(&mut each);
+        }
+    }
+
+    /// Returns how many lines were too long.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        if self.is_too_long {
+            return;
+        }
+        if self.begun.len() + part.len() > LONGEST {
+            self.begun = Vec::new();
+            self.is_too_long = true;
+            return;
+        }
+        self.begun.extend_from_slice(part);
+    }
+
+    fn end(&mut self, each: &mut impl FnMut(&[u8])) {
+        if std::mem::take(&mut self.is_too_long) {
+            self.dropped += 1;
+            return;
+        }
+        let line = std::mem::take(&mut self.begun);
+        self.hand(&line, each);
+        self.begun = line;
+        self.begun.clear();
+        self.begun.shrink_to(KEPT);
+    }
+
+    fn hand(&mut self, line: &[u8], each: &mut impl FnMut(&[u8])) {
+        if line.len() > LONGEST {
+            self.dropped += 1;
+            return;
+        }
+        each(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, u64) {
+        let mut seen = Vec::new();
+        let mut lines = Lines::default();
+        for piece in pieces {
+            lines.feed(piece, |line| seen.push(line.to_vec()));
+        }
+        lines.finish(|line| seen.push(line.to_vec()));
+        (seen, lines.dropped())
+    }
+
+    #[test]
+    fn lines_come_whole_and_the_last_needs_no_end() {
+        let pieces: [&[u8]; 5] = [b"on", b"e\n\ntwo\nth", b"", b"ree", b"\nrest"];
+        let (seen, dropped) = lines(pieces);
+        assert_eq!(seen, [&b"one"[..], b"", b"two", b"three", b"rest"]);
+        assert_eq!(dropped, 0);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_dropped_up_to_its_end_and_counted() {
+        let long = vec![b'x'; LONGEST];
+        let (seen, dropped) =
+            lines([&long[..], b"\n", &long, b"y", &long, b"\nshort\n", &long, b"y"]);
+        assert_eq!(seen.iter().map(Vec::len).collect::<Vec<_>>(), [LONGEST, 5]);
+        assert_eq!(dropped, 2);
+        let whole = [&long[..], b"y\nshort\n"].concat();
+        assert_eq!(lines([&whole[..]]), (vec![b"short".to_vec()], 1));
+    }
+
+    #[test]
+    fn a_long_line_leaves_no_memory_behind() {
+        let mut lines = Lines::default();
+        let long = vec![b'x'; LONGEST];
+        lines.feed(&long, |_| {});
+        lines.feed(b"\nnext", |_| {});
+        assert!(lines.begun.capacity() <= KEPT, "{}", lines.begun.capacity());
+    }
+
+    proptest! {
+        #[test]
+        fn how_it_is_cut_into_pieces_does_not_matter(
+            text in "[ab\n]{0,60}",
+            cuts in prop::collection::vec(1_usize..9, 1..20),
+        ) {
+            let mut pieces = Vec::new();
+            let mut rest = text.as_bytes();
+            for cut in cuts.iter().cycle() {
+                let (piece, after) = rest.split_at((*cut).min(rest.len()));
+                pieces.push(piece);
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(lines(pieces), lines([text.as_bytes()]));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! An agent resolves the conflict of an item, and its work is looked at.
+
+use std::time::Instant;
+
+use prodigy_core::{
+    event::LeftBehind,
+    failure::{Failure, FailureKind},
+    ids::ItemId,
+    job::Conflict,
+    workflow::{OnConflict, Preserve, RESOLVING},
+};
+use serde_json::json;
+
+use super::{
+    Error, Run,
+    attempt::Attempt,
+    crew::item_branch,
+    merges,
+    put_away::PutAway,
+    worker::{Desk, blocking},
+};
+use crate::{
+    git::{MergeBegun, MergeEnded, OpenMerge},
+    queue::{Claim, Outcome, Settled, WorkQueue as _},
+    step::{self, Finished, Scope, Task, Workplace, millis, worktree_fault},
+    store::SpooledItem,
+};
+
+/// How an agent's work on a conflict ended.
+enum Ended {
+    /// A commit has both sides.
+    Resolved { commit: String, commits: u64 },
+    /// It was not resolved.
+    Failed(Failure),
+    /// It was not let finish.
+    Interrupted,
+}
+
+/// A conflict and whose it is.
+struct Case<'a> {
+    item: &'a SpooledItem,
+    /// The item's place, from 0.
+    place: u32,
+    attempt: u32,
+    conflict: &'a Conflict,
+}
+
+impl Desk {
+    /// Has an agent resolve the conflict of an item, and does what becomes of it.
+    pub(super) async fn resolve(&mut self, claim: Claim, conflict: &Conflict) {
+        let begun = Instant::now();
+        let (place, attempt) = (claim.assignment.item, claim.assignment.attempt);
+        let item = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
+        let (mut id, mut merge, mut spent) = (ItemId::at(1, 1), None, 0.0);
+        let ended = match item {
+            Ok(item) => {
+                id = item.id.clone();
+                let case = Case { item: &item, place, attempt, conflict };
+                self.work_on(&case, &mut merge, &mut spent).await
+            }
+            Err(error) => Ended::Failed(worktree_fault(error.to_string())),
+        };
+        let (duration_ms, cost_usd) = (millis(begun.elapsed()), spent);
+        let limit = self.limited.take();
+        let is_resolved = matches!(ended, Ended::Resolved { .. });
+        let outcome = match (ended, limit) {
+            (Ended::Resolved { commit, commits }, _) => {
+                Outcome::Resolved { commit, commits, duration_ms, cost_usd }
+            }
+            (Ended::Failed(_) | Ended::Interrupted, Some(limit)) => {
+                Outcome::Limited { limit, duration_ms, cost_usd }
+            }
+            (Ended::Interrupted, None) => Outcome::Released,
+            (Ended::Failed(failure), None) => {
+                Outcome::Unresolved { failure, duration_ms, cost_usd }
+            }
+        };
+        let left = if is_resolved { self.examine().await.ok().flatten() } else { None };
+        let settled = self.crew.queue.finish(claim, outcome).await;
+        let failed = matches!(settled, Settled::Released { failed: true });
+        if failed {
+            self.crew.died(&id);
+        }
+        if is_resolved {
+            let clean = left.is_some();
+            self.put_away(PutAway { id, attempt, left, failed: false, clean }).await;
+        } else {
+            self.put_away_open(&id, attempt, merge.filter(|_| failed), conflict).await;
+        }
+    }
+
+    /// Makes the merge, as far as it goes, and lets the agent finish it.
+    async fn work_on(
+        &mut self,
+        case: &Case<'_>,
+        open: &mut Option<OpenMerge>,
+        spent: &mut f64,
+    ) -> Ended {
+        let identity = self.identity(&case.item.id, case.attempt);
+        let at = case.conflict.commits.head.clone();
+        let workplace = match self.workplace(identity, at).await {
+            Ok(workplace) => workplace,
+            Err(failure) => return Ended::Failed(failure),
+        };
+        let (job, id) = (&self.crew.job, &case.item.id);
+        let message = merges::message(job, id, &format!("Merge {} into {id}", self.job_branch()));
+        let ended = match self.begin(&message).await {
+            Ok(Begun::Merged(ended)) => Ok(ended),
+            Ok(Begun::Open(merge, told)) => {
+                *open = Some(merge.clone());
+                match self.ask(&workplace, case, &merge, told).await {
+                    Some(ended) => {
+                        *spent = workplace.spent();
+                        self.give_up(merge).await;
+                        return ended;
+                    }
+                    None => self.look(&workplace, merge, message).await,
+                }
+            }
+            Err(failure) => Err(failure),
+        };
+        *spent = workplace.spent();
+        match ended {
+            Ok(MergeEnded::Resolved { commit, commits }) => Ended::Resolved { commit, commits },
+            Ok(MergeEnded::Unresolved(why)) => {
+                Ended::Failed(Failure::new(FailureKind::MergeConflict, why))
+            }
+            Err(failure) => Ended::Failed(failure),
+        }
+    }
+
+    /// Begins the merge in the worktree.
+    async fn begin(&mut self, message: &str) -> Result<Begun, Failure> {
+        let Some(mut slot) = self.slot.take() else {
+            return Err(worktree_fault("there is no worktree".to_owned()));
+        };
+        let (target, tip, message) = (self.job_branch(), self.tip(), message.to_owned());
+        let (slot, begun) = blocking(move || {
+            let begun = match slot.begin_merge(&target, &tip, &message)? {
+                MergeBegun::Clean(tree) => Begun::Merged(slot.commit_merge(&tree, &tip, &message)?),
+                MergeBegun::Stopped(merge) => {
+                    let told = slot.told_sides(&merge)?;
+                    Begun::Open(*merge, told)
+                }
+            };
+            Ok((slot, begun))
+        })
+        .await?;
+        self.slot = Some(slot);
+        Ok(begun)
+    }
+
+    /// Asks the agent; returns how that ended, if it did not end well.
+    async fn ask(
+        &self,
+        workplace: &Workplace,
+        case: &Case<'_>,
+        merge: &OpenMerge,
+        (ours_log, theirs_log): (String, String),
+    ) -> Option<Ended> {
+        let OnConflict::Resolve(step) = &self.crew.map.on_conflict else {
+            let message = "no agent resolves conflicts";
+            return Some(Ended::Failed(Failure::new(FailureKind::MergeConflict, message)));
+        };
+        let (crew, item, place) = (&*self.crew, case.item, case.place);
+        let mut vars = Attempt { crew, workplace, item, place }.vars();
+        let paths: Vec<String> = merge.paths().iter().map(|path| format!("- {path}")).collect();
+        vars.set(
+            "conflict",
+            json!({
+                "source": item_branch(&crew.job, &item.id),
+                "target": self.job_branch(),
+                "paths": paths.join("\n"),
+                "ours": merge.ours,
+                "theirs": merge.theirs,
+                "ours_log": ours_log,
+                "theirs_log": theirs_log,
+            }),
+        );
+        let deadline = crew.map.agent_timeout.and_then(|most| Instant::now().checked_add(most));
+        let task = Task { step, path: RESOLVING, top_level: false, deadline };
+        match step::run(workplace, task, &mut Scope::new(vars)).await {
+            Finished::GoOn(_) | Finished::Skipped { .. } => None,
+            Finished::Stop { failure, .. } => Some(Ended::Failed(failure)),
+            Finished::Interrupted => Some(Ended::Interrupted),
+        }
+    }
+
+    /// Looks at what the agent made of the merge.
+    async fn look(
+        &mut self,
+        workplace: &Workplace,
+        merge: OpenMerge,
+        message: String,
+    ) -> Result<MergeEnded, Failure> {
+        workplace.check_settings()?;
+        let Some(mut slot) = self.slot.take() else {
+            return Err(worktree_fault("there is no worktree".to_owned()));
+        };
+        let (slot, ended) = blocking(move || {
+            let ended = slot.end_merge(&merge, &message);
+            if !matches!(ended, Ok(MergeEnded::Resolved { .. })) {
+                slot.give_merge_up(&merge)?;
+            }
+            Ok((slot, ended?))
+        })
+        .await?;
+        self.slot = Some(slot);
+        Ok(ended)
+    }
+
+    /// Sets the item's branch back to its own commits.
+    async fn give_up(&mut self, merge: OpenMerge) {
+        let Some(slot) = self.slot.take() else { return };
+        // A slot that git would not work with is not used again.
+        let given_up = blocking(move || slot.give_merge_up(&merge).map(|()| slot));
+        self.slot = given_up.await.ok();
+    }
+
+    /// Keeps the worktree of a conflict that was not resolved, if somebody may look at it.
+    async fn put_away_open(
+        &mut self,
+        id: &ItemId,
+        attempt: u32,
+        merge: Option<OpenMerge>,
+        conflict: &Conflict,
+    ) {
+        let is_kept = match self.crew.preserve {
+            Preserve::Failed | Preserve::Always => merge.is_some() && self.crew.keeps_another(),
+            Preserve::Never => false,
+        };
+        let Some(slot) = self.slot.take_if(|_| is_kept) else {
+            return self.discard().await;
+        };
+        let path = self.crew.worktrees.join(id.as_str());
+        let branch = Some(item_branch(&self.crew.job, id));
+        let commits = conflict.commits.commits;
+        let behind = Some(Box::new(LeftBehind { branch, commits, ..LeftBehind::default() }));
+        match blocking(move || slot.keep_as(&path, attempt, None)).await {
+            Ok(path) => {
+                let reason = "its conflict was not resolved";
+                self.tell_kept(id, path.to_string_lossy().into_owned(), reason, behind);
+            }
+            Err(failure) => self.tell_kept(id, String::new(), &failure.message, behind),
+        }
+    }
+
+    fn job_branch(&self) -> String {
+        self.crew.job_tree.branch().to_owned()
+    }
+}
+
+/// How a merge began.
+enum Begun {
+    /// There was no conflict any more.
+    Merged(MergeEnded),
+    /// It stopped; what both sides did is told.
+    Open(OpenMerge, (String, String)),
+}
+
+impl Run {
+    /// Makes sure that the commits of items whose conflicts wait to be resolved have their name:
+    /// an agent that was cut off may have left the branch anywhere.
+    pub(super) fn keep_conflicts(&self) -> Result<(), Error> {
+        let Some(map) = self.job.map.as_ref().filter(|map| map.has_conflicts()) else {
+            return Ok(());
+        };
+        for (item, conflict) in map.conflicts() {
+            let branch = item_branch(&self.parts.id, &item.id);
+            self.parts.settings.repo.keep_branch(&branch, &conflict.commits.head)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! What a run knows of its money and of that of the day.
+
+use prodigy_core::{
+    event::{Event, Fact, Record},
+    ids::JobId,
+    job::{Job, Spending},
+};
+
+use super::{Error, Run, Settings};
+use crate::{clock, store::Daybook};
+
+/// The money of a job, and that of the day.
+pub(super) struct Purse {
+    book: Daybook,
+    /// What all jobs had spent today when that was last looked up.
+    today_usd: f64,
+    /// What this one had cost by then.
+    total_usd: f64,
+    is_warned: bool,
+}
+
+impl Purse {
+    /// Takes the money of a job to hand.
+    pub(super) fn new(settings: &Settings, job: &JobId) -> Self {
+        let book = Daybook::new(&settings.layout, job);
+        Self { book, today_usd: 0.0, total_usd: 0.0, is_warned: false }
+    }
+
+    /// Looks up what was spent today.
+    fn look_up(&mut self, job: &Job) -> Result<(), crate::store::Error> {
+        self.today_usd = self.book.today_usd(clock::now(), job.cost_usd)?;
+        self.total_usd = job.cost_usd;
+        Ok(())
+    }
+
+    /// Returns what was spent today, as far as that is known.
+    fn today_usd(&self, job: &Job) -> f64 {
+        self.today_usd + (job.cost_usd - self.total_usd).max(0.0)
+    }
+}
+
+/// Refuses a budget of the day if nobody can say what was spent today.
+pub(super) fn check(settings: &Settings, job: &JobId) -> Result<(), Error> {
+    if settings.workflow.budget.day_usd.is_none() {
+        return Ok(());
+    }
+    Purse::new(settings, job).look_up(&Job::default()).map_err(Error::Daybook)
+}
+
+impl Run {
+    /// Notes what an earlier run of the job spent and did not get to note.
+    pub(super) fn catch_up_spending(&mut self) {
+        if self.job.cost_usd > 0.0 {
+            let (purse, layout) = (&mut self.parts.purse, &self.parts.settings.layout);
+            let caught_up = purse.book.catch_up(layout, &self.job);
+            self.warn_of_spending(caught_up);
+        }
+    }
+
+    /// Notes what a record says was spent.
+    pub(super) fn note_spending(&mut self, record: &Record) {
+        let noted = self.parts.purse.book.note(record);
+        self.warn_of_spending(noted);
+    }
+
+    /// Looks up what was spent today, if anything depends on it.
+    pub(super) fn look_up_spending(&mut self) {
+        if self.parts.settings.workflow.budget.day_usd.is_some() {
+            let looked_up = self.parts.purse.look_up(&self.job);
+            self.warn_of_spending(looked_up);
+        }
+    }
+
+    /// Returns what holds for the job's accounts and money.
+    pub(super) fn spending(&self) -> Spending<'_> {
+        let settings = &self.parts.settings;
+        Spending {
+            quota: &settings.workflow.quota,
+            budget: &settings.workflow.budget,
+            waits: settings.waits,
+            today_usd: self.parts.purse.today_usd(&self.job),
+        }
+    }
+
+    /// Says once that what is spent cannot be noted; that is no reason to stop.
+    fn warn_of_spending(&mut self, result: Result<(), crate::store::Error>) {
+        let Err(error) = result else { return };
+        if std::mem::replace(&mut self.parts.purse.is_warned, true) {
+            return;
+        }
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        let cause = cause.unwrap_or_default();
+        self.parts.note(&format!(
+            "warning: what is spent today cannot be noted, the job goes on without that: {error}{cause}"
+        ));
+    }
+}
+
+/// Returns whether something is known that has to be recorded although the run is over.
+pub(super) fn is_last_word(fact: &Fact) -> bool {
+    let is_worth_it =
+        matches!(fact.event, Event::WorktreePreserved { .. } | Event::AgentUsage { .. });
+    fact.item_id.is_some() && is_worth_it
+}

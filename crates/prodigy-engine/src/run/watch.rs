@@ -1,0 +1,128 @@
+//! Watching the user's checkout while a job runs.
+
+use std::path::PathBuf;
+
+use prodigy_core::{
+    event::{Event, Fact, PhaseName},
+    ids::JobId,
+};
+
+use super::{Error, Run, Settings};
+use crate::{
+    git::{self, Tripwire},
+    store::{read_bounded, write_atomic},
+};
+
+/// The largest record of a checkout that is read back.
+const LIMIT: u64 = 256 * 1024 * 1024;
+
+impl Run {
+    /// Begins to watch the user's checkout.
+    ///
+    /// If the process of an earlier run died, what changed since that began is told now.
+    pub(super) fn begin_watch(&mut self) -> Result<(), Error> {
+        let repo = &self.parts.settings.repo;
+        let stored = read_bounded(&self.watch_file(), LIMIT)?;
+        // One that cannot be read is only a chance missed to tell something.
+        let stored =
+            stored.and_then(|text| Tripwire::from_json(repo, &String::from_utf8_lossy(&text)).ok());
+        if let Some(tripwire) = stored {
+            self.parts.tripwire = Some(tripwire);
+            // The merge was under way, and nobody recorded what came of it.
+            if self.job.phase == Some(PhaseName::Merge)
+                && let Some(target) = self.target()
+            {
+                self.expect_merge(&target);
+            }
+            let told = self.look_at_checkout();
+            return self.append(told.into_iter().collect());
+        }
+        match Tripwire::take(repo) {
+            Ok(tripwire) => {
+                self.parts.tripwire = Some(tripwire);
+                self.keep_watch();
+            }
+            Err(error) => self.blind(&error),
+        }
+        Ok(())
+    }
+
+    /// Returns what has to be written before some facts are, if they end a phase or the run
+    /// and the user's checkout changed meanwhile.
+    pub(super) fn watched(&mut self, facts: &[Fact]) -> Option<Fact> {
+        let mut is_end = false;
+        for fact in facts.iter().filter(|fact| fact.item_id.is_none()) {
+            if let Event::WorktreeMerged { target, .. } = &fact.event {
+                self.expect_merge(target);
+            }
+            is_end |= is_time_to_look(&fact.event);
+        }
+        is_end.then(|| self.look_at_checkout()).flatten().map(Fact::from)
+    }
+
+    /// Takes over what the job's own merge has made of the checkout.
+    fn expect_merge(&mut self, target: &str) {
+        let Some(tripwire) = &mut self.parts.tripwire else { return };
+        if let Err(error) = tripwire.expect_merge(target) {
+            self.blind(&error);
+        }
+    }
+
+    /// Looks whether the user's checkout changed since the last look.
+    fn look_at_checkout(&mut self) -> Option<Event> {
+        let changes = match self.parts.tripwire.as_mut()?.check() {
+            Ok(changes) => changes,
+            Err(error) => {
+                self.blind(&error);
+                return None;
+            }
+        };
+        if changes.is_empty() {
+            return None;
+        }
+        self.keep_watch();
+        Some(Event::CheckoutChanged { changes })
+    }
+
+    /// Stops watching: that something cannot be looked at is no reason to lose the job.
+    fn blind(&mut self, error: &git::Error) {
+        self.parts.tripwire = None;
+        self.parts.note(&format!("warning: your checkout is not watched: {error}"));
+    }
+
+    /// Keeps what was seen for a run that takes up the job should this one die.
+    fn keep_watch(&mut self) {
+        let Some(tripwire) = &self.parts.tripwire else { return };
+        // Without it such a run tells less.
+        if let Ok(json) = tripwire.to_json() {
+            write_atomic(&self.watch_file(), json.as_bytes()).ok();
+        }
+    }
+
+    fn watch_file(&self) -> PathBuf {
+        watch_file(&self.parts.settings, self.id())
+    }
+
+    fn target(&self) -> Option<String> {
+        self.job.started.as_ref().and_then(|started| started.target_branch.clone())
+    }
+}
+
+/// Stops watching: until the job goes on the checkout is the user's alone.
+pub(super) fn forget(settings: &Settings, job: &JobId) {
+    // If it stays, the next run tells more than happened while it ran; it says so.
+    std::fs::remove_file(watch_file(settings, job)).ok();
+}
+
+fn watch_file(settings: &Settings, job: &JobId) -> PathBuf {
+    settings.layout.state_dir(job).join("checkout.json")
+}
+
+/// Returns whether an event ends a phase or the run. The merge is not among the phases: the
+/// end of the run comes right after it.
+fn is_time_to_look(event: &Event) -> bool {
+    if let Event::PhaseCompleted { phase } = event {
+        return *phase != PhaseName::Merge;
+    }
+    matches!(event, Event::JobPaused { .. } | Event::JobCompleted { .. } | Event::JobFailed { .. })
+}

@@ -1,0 +1,115 @@
+//! What a step sees of the file system.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+/// How a part of the file system is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// An empty place that is gone with the step.
+    Blank,
+    /// As it is, not to be written.
+    Read,
+    /// As it is.
+    Write,
+}
+
+/// What a step sees: each path is as the nearest of its parents that is named here.
+///
+/// The root is named and is read-only. What is said of a path last holds.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    named: BTreeMap<PathBuf, Sight>,
+}
+
+impl View {
+    /// Puts an empty place there; a file becomes an empty one.
+    pub(super) fn blank(&mut self, path: &Path) {
+        self.name(path, Sight::Blank);
+    }
+
+    /// Shows what is there.
+    pub(super) fn read(&mut self, path: &Path) {
+        self.name(path, Sight::Read);
+    }
+
+    /// Lets the step write there.
+    pub(super) fn write(&mut self, path: &Path) {
+        self.name(path, Sight::Write);
+    }
+
+    /// Returns whether a path was named, other than to hide it.
+    pub(super) fn is_named(&self, path: &Path) -> bool {
+        self.named.get(path).is_some_and(|sight| *sight != Sight::Blank)
+    }
+
+    /// Names a path; one that is not there cannot be seen anyhow.
+    fn name(&mut self, path: &Path, sight: Sight) {
+        // Bubblewrap would mount over what a link leads to.
+        if let Ok(path) = path.canonicalize() {
+            self.named.insert(path, sight);
+        }
+    }
+
+    /// Returns the arguments that make it so, with an empty file for files that are hidden.
+    /// Parents come before what is in them.
+    pub(super) fn arguments(&self, empty: &Path) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        for (path, sight) in &self.named {
+            let parent = path.ancestors().skip(1).find_map(|above| self.named.get(above));
+            if *sight == parent.copied().unwrap_or(Sight::Read) && *sight != Sight::Blank {
+                continue;
+            }
+            let path = path.clone().into_os_string();
+            match sight {
+                Sight::Blank if Path::new(&path).is_dir() => {
+                    arguments.extend(["--tmpfs".into(), path]);
+                }
+                Sight::Blank => arguments.extend(["--ro-bind".into(), empty.into(), path]),
+                Sight::Read => arguments.extend(["--ro-bind".into(), path.clone(), path]),
+                Sight::Write => arguments.extend(["--bind".into(), path.clone(), path]),
+            }
+        }
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_decides_and_nothing_is_said_twice() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for directory in ["home/.ssh/keys", "home/work/tree", "home/work/other"] {
+            std::fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        std::fs::File::create(root.join("home/.netrc")).unwrap();
+        let mut view = View::default();
+        view.write(&root.join("home/work/tree"));
+        view.blank(&root);
+        view.read(&root.join("home"));
+        view.read(&root.join("home/work"));
+        view.blank(&root.join("home/.ssh"));
+        view.blank(&root.join("home/.netrc"));
+        view.read(&root.join("home/.ssh/keys"));
+        view.blank(&root.join("home/work/other"));
+        view.write(&root.join("home/work/other"));
+        view.write(&root.join("nowhere"));
+        let arguments = view.arguments(Path::new("EMPTY")).join(std::ffi::OsStr::new(" "));
+        let arguments = arguments.to_str().unwrap().replace(&*root.to_string_lossy(), "$ROOT");
+        insta::assert_snapshot!(arguments.replace(" --", "\n--"), @"
+        --tmpfs $ROOT
+        --ro-bind $ROOT/home $ROOT/home
+        --ro-bind EMPTY $ROOT/home/.netrc
+        --tmpfs $ROOT/home/.ssh
+        --ro-bind $ROOT/home/.ssh/keys $ROOT/home/.ssh/keys
+        --bind $ROOT/home/work/other $ROOT/home/work/other
+        --bind $ROOT/home/work/tree $ROOT/home/work/tree
+        ");
+    }
+}

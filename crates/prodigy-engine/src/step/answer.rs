@@ -1,0 +1,134 @@
+//! What an agent's answer is worth: its form, and what it left in the worktree.
+
+use prodigy_core::{
+    agent::Denied,
+    failure::{Failure, FailureKind},
+    json_schema::Schema,
+    workflow::{Effects, Step, StepAction},
+};
+use serde_json::Value;
+
+use super::Workplace;
+use crate::{agent::AgentReport, git::Fingerprint};
+
+/// How many violations of a schema a message names.
+const VIOLATIONS: usize = 3;
+
+/// Checks an answer against the schema that was asked for, whatever the agent says of it, and
+/// returns it in that form.
+pub(super) fn checked(
+    report: &AgentReport,
+    schema: Option<&Schema>,
+) -> Result<Option<String>, Failure> {
+    let Some(schema) = schema.filter(|_| report.limit.is_none()) else { return Ok(None) };
+    let read = |text: &str| serde_json::from_str::<Value>(text.trim());
+    let value = report.structured.clone().map_or_else(|| read(&report.output), Ok);
+    let value = value.map_err(|error| {
+        let message = format!("the answer is not JSON, and `output_schema` asks for it: {error}");
+        Failure::new(FailureKind::OutputUnparseable, message)
+    })?;
+    schema.check(&value).map_err(|violations| {
+        let shown: Vec<String> =
+            violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
+        let message = format!("the answer does not satisfy `output_schema`: {}", shown.join("; "));
+        Failure::new(FailureKind::SchemaInvalid, message)
+    })?;
+    Ok(Some(value.to_string()))
+}
+
+/// How the worktree was before an agent worked in it.
+pub(super) struct Before {
+    /// The commit and the files; nothing if they could not be seen.
+    seen: Option<(String, Fingerprint)>,
+}
+
+impl Before {
+    /// Looks at the worktree.
+    pub(super) fn of(workplace: &Workplace) -> Self {
+        Self { seen: look(workplace) }
+    }
+
+    /// Returns whether it is certain that nothing was changed since.
+    pub(super) fn is_unchanged(&self, workplace: &Workplace) -> bool {
+        let Some(((head, files), (head_now, files_now))) = self.seen.as_ref().zip(look(workplace))
+        else {
+            return false;
+        };
+        *head == head_now && files_now.matches(files)
+    }
+}
+
+/// Returns the commit that a worktree is at, and what its files look like.
+fn look(workplace: &Workplace) -> Option<(String, Fingerprint)> {
+    Some((workplace.tree.head().ok()?, workplace.tree.fingerprint().ok()?))
+}
+
+/// Returns whether a step is there to change something, as far as one can tell.
+///
+/// Where the answer is what counts, it is for others to say whether it is good.
+pub(super) fn needs_a_change(step: &Step, path: &str) -> bool {
+    let is_judge = path.rsplit('.').nth(1) == Some("validate");
+    let asks_for_form = match &step.action {
+        StepAction::Agent { options, .. } => options.output_schema.is_some(),
+        StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => false,
+    };
+    let is_asked = is_judge || asks_for_form || !step.captures.is_empty();
+    !is_asked && step.output_file.is_none() && step.effects != Effects::None
+}
+
+/// Returns what an agent was not allowed to do, for people.
+pub(super) fn denied(denied: &[Denied]) -> Option<String> {
+    let Denied { tool, about } = denied.first()?;
+    let about = if about.is_empty() { String::new() } else { format!(" ({about})") };
+    let others = match denied.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    Some(format!("it was not allowed to use `{tool}`{about}{others}; `allowed_tools` can allow it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(output: &str, structured: Option<Value>) -> String {
+        let schema =
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
+        let schema = Schema::parse(&schema).unwrap();
+        let report =
+            AgentReport { output: output.to_owned(), structured, ..AgentReport::default() };
+        match checked(&report, Some(&schema)) {
+            Ok(answer) => answer.unwrap(),
+            Err(failure) => format!("{}: {}", failure.kind, failure.message),
+        }
+    }
+
+    #[test]
+    fn an_answer_has_the_form_that_was_asked_for() {
+        let answers = [
+            shown("done", Some(json!({"a": "b"}))),
+            shown(" {\"a\": \"c\"}\n", None),
+            shown("done", None),
+            shown("done", Some(json!({"a": 1}))),
+            shown("{}", None),
+        ];
+        insta::assert_snapshot!(answers.join("\n"), @r#"
+        {"a":"b"}
+        {"a":"c"}
+        output_unparseable: the answer is not JSON, and `output_schema` asks for it: expected value at line 1 column 1
+        schema_invalid: the answer does not satisfy `output_schema`: `/a` must be `string`, found `number`
+        schema_invalid: the answer does not satisfy `output_schema`: the value must have `a`
+        "#);
+        assert_eq!(checked(&AgentReport::default(), None), Ok(None));
+    }
+
+    #[test]
+    fn what_was_denied_is_named_with_the_way_out() {
+        let of = |about: &str| Denied { tool: "Bash".to_owned(), about: about.to_owned() };
+        assert_eq!(denied(&[]), None);
+        insta::assert_snapshot!(denied(&[of("")]).unwrap(), @"it was not allowed to use `Bash`; `allowed_tools` can allow it");
+        insta::assert_snapshot!(denied(&[of("git commit"), of("x")]).unwrap(), @"it was not allowed to use `Bash` (git commit), and 1 more; `allowed_tools` can allow it");
+    }
+}

@@ -1,0 +1,239 @@
+//! A prompt for an agent: from the question to what came of it.
+
+use std::{ops::ControlFlow, path::Path, sync::PoisonError};
+
+use prodigy_core::{
+    agent::Heard,
+    event::Event,
+    failure::{Failure, FailureKind},
+    policy::Allowance,
+    vars::Vars,
+    workflow::{AgentOptions, Step},
+};
+
+use super::{
+    Workplace,
+    action::{Try, prepare, said, template},
+    answer::{self, Before},
+    fault::file_failure,
+    flow::stopped,
+    output::{Failed, Limits, Output, judge},
+    session::Conversation,
+    telling::{Ear, Teller},
+};
+use crate::{
+    agent::{Agent, AgentReport, AgentRequest, RunTraces},
+    clock,
+    process::{Ended, EndedBy, Launch},
+};
+
+/// What is asked of whom.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    /// The agent's name.
+    pub(super) agent: &'a str,
+    /// The prompt, with every value filled in.
+    pub(super) prompt: &'a str,
+    /// What the step asks besides.
+    pub(super) options: &'a AgentOptions,
+}
+
+/// A question on its way to an agent.
+struct Asking<'a> {
+    workplace: &'a Workplace,
+    step: &'a Step,
+    which: Try<'a>,
+    name: &'a str,
+    agent: &'a dyn Agent,
+    options: AgentOptions,
+    prompt: String,
+    system_prompt: Option<String>,
+}
+
+/// Gives a prompt to an agent.
+pub(super) async fn ask(
+    workplace: &Workplace,
+    step: &Step,
+    vars: &Vars,
+    which: Try<'_>,
+    question: Question<'_>,
+) -> Result<Output, Box<Failed>> {
+    let mut asking = Asking::new(workplace, step, vars, which, question).map_err(Failed::bare)?;
+    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    let conversation =
+        Conversation::open(workplace, asking.agent, which.path, &launch.cwd, &launch.env);
+    asking.tell_the_past(&conversation);
+    let scratch = tempfile::tempdir_in(workplace.temporary()).map_err(|error| {
+        let message = format!("cannot make a temporary directory: {error}");
+        Failed::bare(file_failure(&error, &message))
+    })?;
+    let before = Before::of(workplace);
+    let heard = asking.fill(&mut launch, &conversation, scratch.path())?;
+    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
+    let resumed = conversation.session().resume;
+    let mut ear = Ear::new(heard, Teller::new(workplace, which.path, asking.name, resumed));
+    let (slot, ended) = workplace
+        .listen(launch, &mut |piece| {
+            ear.hear(piece);
+            ControlFlow::Continue(())
+        })
+        .await?;
+    let heard = ear.finish();
+    let report = asking.agent.report(&RunTraces {
+        ended: &ended,
+        heard: heard.as_ref(),
+        cwd: &cwd,
+        wants_structured: asking.options.output_schema.is_some(),
+        now: clock::now(),
+    });
+    let mut output = Output { transcript, agent: true, ..Output::of(slot, &ended) };
+    output.instead = Some(report.output.clone());
+    let cut_off = cut_off(&ended, &output, &limits).or_else(|| report.failure.clone());
+    let failure = cut_off.or_else(|| {
+        let schema = asking.options.output_schema.as_ref();
+        match answer::checked(&report, schema) {
+            Ok(Some(answer)) => (output.instead, output.is_data) = (Some(answer), true),
+            Ok(None) => {}
+            Err(failure) => return Some(output.failure(failure.kind, failure.message)),
+        }
+        asking.denied(step, &before, &report).map(|it| output.failure(it.kind, it.message))
+    });
+    conversation.close(&report, failure.as_ref());
+    asking.tell_usage(&report);
+    if let Some(limit) = report.limit {
+        workplace.limited.set(limit);
+        return Err(Failed::of(stopped(), output, &ended.status));
+    }
+    match failure {
+        None => Ok(output),
+        Some(failure) => {
+            Err(Failed::of(said(workplace, which.path, failure), output, &ended.status))
+        }
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn new(
+        workplace: &'a Workplace,
+        step: &'a Step,
+        vars: &Vars,
+        which: Try<'a>,
+        question: Question<'a>,
+    ) -> Result<Self, Failure> {
+        let Question { agent: name, prompt, options } = question;
+        let Some(agent) = workplace.tools.agents.get(name) else {
+            let message = format!("no agent named `{name}` is configured");
+            return Err(Failure::new(FailureKind::SpawnFailed, message));
+        };
+        let options = agent.options().map_or_else(|| options.clone(), |own| options.over(own));
+        let system_prompt = options.system_prompt.as_ref().map(|text| text.render(vars));
+        let system_prompt = system_prompt.transpose().map_err(|error| template(&error))?;
+        let prompt = prompt.to_owned();
+        let agent = agent.as_ref();
+        Ok(Self { workplace, step, which, name, agent, options, prompt, system_prompt })
+    }
+
+    /// Adds what the agent should know of earlier tries.
+    fn tell_the_past(&mut self, conversation: &Conversation) {
+        if !conversation.is_kept() {
+            return;
+        }
+        let cut_off = conversation.told();
+        let failed = self.workplace.past.told(self.which.path).filter(|_| cut_off.is_none());
+        // The rest of a command is its argument, so what is said besides has another place.
+        if self.prompt.trim_start().starts_with('/') {
+            let all = self.system_prompt.take().into_iter();
+            let all = all.chain(cut_off.map(str::to_owned)).chain(failed);
+            let all: Vec<String> = all.collect();
+            self.system_prompt = Some(all.join("\n\n")).filter(|text| !text.is_empty());
+            return;
+        }
+        if let Some(cut_off) = cut_off {
+            self.prompt = format!("{cut_off}\n\n{}", self.prompt);
+        }
+        if let Some(failed) = failed {
+            self.prompt = format!("{}\n\n{failed}", self.prompt);
+        }
+    }
+
+    /// Puts the process of the agent into a launch, and returns whoever listens to it.
+    fn fill(
+        &self,
+        launch: &mut Launch,
+        conversation: &Conversation,
+        scratch: &Path,
+    ) -> Result<Option<Heard>, Box<Failed>> {
+        let allowance = self.workplace.allowance.map(|it| it.after(self.workplace.spent()));
+        let left = allowance.map(Allowance::left).transpose();
+        let left = left
+            .map_err(|message| Failed::bare(Failure::new(FailureKind::BudgetExceeded, message)))?;
+        let asked = self.agent.launch(&AgentRequest {
+            prompt: &self.prompt,
+            program: &self.workplace.tools.program,
+            step: self.which.path,
+            // An item that is tried again begins its steps anew, and this is not their first try.
+            attempt: self.which.attempt + self.workplace.attempt().saturating_sub(1),
+            item: self.workplace.identity.item_name(),
+            definition: self.step,
+            state: &self.workplace.tools.state,
+            options: &self.options,
+            system_prompt: self.system_prompt.as_deref(),
+            session: conversation.session(),
+            budget_usd: left,
+            cwd: &launch.cwd,
+            scratch,
+            env: &launch.env,
+        });
+        let asked = asked.map_err(Failed::bare)?;
+        launch.argv = asked.argv;
+        launch.stdin = asked.stdin;
+        launch.env.extend(asked.env);
+        launch.stream = asked.dialect.is_some();
+        Ok(asked.dialect.map(|dialect| conversation.listener(dialect)))
+    }
+
+    /// Returns the failure of an agent that was not allowed what it needed and did nothing. One
+    /// that did something all the same is only worth a warning.
+    fn denied(&self, step: &Step, before: &Before, report: &AgentReport) -> Option<Failure> {
+        let message = answer::denied(&report.denied)?;
+        let is_needed = answer::needs_a_change(step, self.which.path);
+        if is_needed && before.is_unchanged(self.workplace) {
+            let message = format!("the agent changed nothing: {message}");
+            return Some(Failure::new(FailureKind::PermissionDenied, message));
+        }
+        self.workplace.tell(Event::AgentWarned {
+            step: self.which.path.to_owned(),
+            agent: self.name.to_owned(),
+            message,
+        });
+        None
+    }
+
+    /// Tells what the agent used and what that cost.
+    fn tell_usage(&self, report: &AgentReport) {
+        // JSON has no other numbers, so no other could be read back.
+        // That it does not say what it cost is worth a record: it was not for nothing.
+        let cost_usd = report.cost_usd.filter(|cost| cost.is_finite());
+        let mut spent = self.workplace.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        *spent += cost_usd.unwrap_or_default();
+        self.workplace.tell(Event::AgentUsage {
+            step: self.which.path.to_owned(),
+            agent: self.name.to_owned(),
+            cost_usd,
+            tokens: report.usage,
+            model: report.model.clone(),
+        });
+    }
+}
+
+/// Returns the failure of an agent that was ended from outside.
+///
+/// That explains more than what it managed to say before it. One that was ended for what it
+/// said has said why.
+fn cut_off(ended: &Ended, output: &Output, limits: &Limits) -> Option<Failure> {
+    match ended.ended_by {
+        Some(EndedBy::Timeout | EndedBy::Idle | EndedBy::Stop) => judge(ended, output, limits),
+        Some(EndedBy::Listener) | None => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! What went wrong before, for the agent that tries again.
+
+use std::{
+    fmt::Write as _,
+    sync::{Mutex, PoisonError},
+};
+
+use prodigy_core::{failure::Failure, job::Setback};
+
+/// The most that an agent is told about it, in bytes.
+const LONGEST: usize = 4096;
+
+/// What went wrong before.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// In earlier attempts at the item.
+    attempts: Vec<Setback>,
+    /// In earlier tries of steps within the attempt.
+    tries: Mutex<Vec<Setback>>,
+}
+
+impl Past {
+    /// Begins with what is known of earlier attempts.
+    pub fn new(attempts: Vec<Setback>) -> Self {
+        Self { attempts, tries: Mutex::default() }
+    }
+
+    /// Takes down that a try of a step failed.
+    pub(super) fn failed(&self, step: &str, attempt: u32, failure: &Failure) {
+        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+        Setback::of(attempt, Some(step), failure).remember(&mut tries);
+    }
+
+    /// Returns what an agent should know that works on a step now; nothing if nothing failed.
+    pub(super) fn told(&self, step: &str) -> Option<String> {
+        let tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+        let tries = tries.iter().filter(|one| one.step.as_deref() == Some(step));
+        let tries = tries.map(|one| ("try", one));
+        let attempts = self.attempts.iter().filter(|one| concerns(one.step.as_deref(), step));
+        let attempts = attempts.map(|one| ("attempt", one));
+        let mut text = String::new();
+        for (what, one) in attempts.chain(tries) {
+            let Setback { attempt, kind, message, tail, .. } = one;
+            let place = match &one.step {
+                Some(at) if at != step => format!(", in step {at} after it"),
+                Some(_) | None => String::new(),
+            };
+            write!(text, "\n- {what} {attempt}{place}: {kind}: {message}\n").ok();
+            for line in tail.lines() {
+                writeln!(text, "  {line}").ok();
+            }
+        }
+        if text.is_empty() {
+            return None;
+        }
+        let mut text = format!("This was tried before and failed:\n{text}");
+        let end = (0..=LONGEST.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        Some(text.trim_end().to_owned())
+    }
+}
+
+/// Returns whether what happened at a step may come from what another one did: from itself, or
+/// from one of the item's own steps that ran before.
+fn concerns(failed: Option<&str>, step: &str) -> bool {
+    let Ok(number) = step.parse::<u32>() else { return failed == Some(step) };
+    let first = failed.and_then(|path| path.split('.').next()?.parse::<u32>().ok());
+    // A failure without a step is one of the attempt as a whole.
+    first.is_none_or(|first| number <= first)
+}
+
+#[cfg(test)]
+mod tests {
+    use prodigy_core::failure::FailureKind;
+
+    use super::*;
+
+    fn failure(kind: FailureKind, message: &str, tail: &str) -> Failure {
+        Failure { output_tail: tail.to_owned(), ..Failure::new(kind, message) }
+    }
+
+    #[test]
+    fn an_agent_is_told_what_came_of_its_work_before() {
+        let tests = failure(FailureKind::CommandFailed, "exit code 1", "1 failed\nexpected 2");
+        let past = Past::new(vec![Setback::of(1, Some("2"), &tests)]);
+        past.failed("1", 1, &failure(FailureKind::NoCommit, "the step made no commit", ""));
+        past.failed("1", 2, &failure(FailureKind::Timeout, "still running after 5s", ""));
+        insta::assert_snapshot!(past.told("1").unwrap(), @"
+        This was tried before and failed:
+
+        - attempt 1, in step 2 after it: command_failed: exit code 1
+          1 failed
+          expected 2
+
+        - try 1: no_commit: the step made no commit
+        ");
+        assert_eq!(past.told("3"), None);
+        assert_eq!(past.told("1.on_failure.1"), None);
+        assert_eq!(Past::default().told("1"), None);
+    }
+
+    #[test]
+    fn it_is_not_told_more_than_it_can_read() {
+        let past = Past::new(
+            (1..=3)
+                .map(|attempt| {
+                    let long =
+                        failure(FailureKind::CommandFailed, &"m".repeat(999), &"ä\n".repeat(999));
+                    Setback { tail: "ä\n".repeat(999), ..Setback::of(attempt, Some("1"), &long) }
+                })
+                .collect(),
+        );
+        assert!(past.told("1").unwrap().len() <= LONGEST);
+    }
+}

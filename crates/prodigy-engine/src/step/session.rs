@@ -1,0 +1,208 @@
+//! Sessions of agents: what they are called, and which of them is gone on with.
+//!
+//! An attempt that was cut off by circumstances goes on in the session it had, with all that
+//! the agent has read. After a failure that lies in the work, and after a success, a new session
+//! begins. What is kept here is a shortcut: without it a session is begun anew.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use prodigy_core::{
+    agent::{Heard, StreamDialect, Usage},
+    failure::Failure,
+    ids::hex,
+    workflow::Ability,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{Identity, Workplace};
+use crate::{
+    agent::{Agent, AgentReport, Session},
+    store,
+};
+
+/// The most sessions that one step has; behind it they are not told apart any more.
+const MOST: u32 = 1000;
+/// The longest record of a session.
+const RECORD_LIMIT: u64 = 64 * 1024;
+
+/// A session, and what is to be said in it about what was before.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    id: String,
+    resumes: Option<Cut>,
+    /// Where its record is; nothing if the agent has no sessions.
+    file: Option<PathBuf>,
+    record: Record,
+}
+
+/// Where a session was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// In the same worktree.
+    Here,
+    /// In another one, which is gone.
+    Elsewhere,
+}
+
+/// What is kept of a session.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Record {
+    /// The agent's own name for it; some choose it themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    /// Whether it is over: the next prompt begins another one.
+    #[serde(default)]
+    is_over: bool,
+    /// The worktree of the last prompt.
+    place: String,
+    /// What was used in it so far.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    used: Usage,
+}
+
+impl Conversation {
+    /// Returns the session of the next prompt of a step.
+    pub(super) fn open(
+        workplace: &Workplace,
+        agent: &dyn Agent,
+        step: &str,
+        cwd: &Path,
+        env: &[(OsString, OsString)],
+    ) -> Self {
+        let identity = &workplace.identity;
+        if !agent.kind().is_able_to(Ability::Resume) {
+            let (id, record) = (name(identity, step, 0), Record::default());
+            return Self { id, resumes: None, file: None, record };
+        }
+        let directory = workplace.tools.state.join("sessions");
+        let file = |id: &str| directory.join(format!("{id}.json"));
+        let mut generations = (0..MOST).map(|generation| name(identity, step, generation));
+        let found = generations.find(|id| read(&file(id)).is_none_or(|record| !record.is_over));
+        let uuid = found.unwrap_or_else(|| name(identity, step, MOST));
+        let path = file(&uuid);
+        let before = read(&path);
+        let place = place(workplace);
+        let own = before.as_ref().and_then(|before| before.session.clone());
+        let id = own.unwrap_or_else(|| uuid.clone());
+        let is_here = before.as_ref().is_some_and(|before| before.place == place);
+        let cut = if is_here { Cut::Here } else { Cut::Elsewhere };
+        let resumes = agent.recall(&id, cwd, env).then_some(cut);
+        let id = if resumes.is_some() { id } else { uuid };
+        let used = before.map(|before| before.used).filter(|_| resumes.is_some());
+        let used = used.unwrap_or_default();
+        let record = Record { session: None, is_over: false, place, used };
+        let conversation = Self { id, resumes, file: Some(path), record };
+        conversation.keep(&directory);
+        conversation
+    }
+
+    /// Returns its name, and whether it is gone on with.
+    pub(super) fn session(&self) -> Session<'_> {
+        Session { id: &self.id, resume: self.resumes.is_some() }
+    }
+
+    /// Returns whether the agent has sessions at all.
+    pub(super) fn is_kept(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Returns what an agent is told that was cut off.
+    pub(super) fn told(&self) -> Option<&'static str> {
+        match self.resumes? {
+            Cut::Here => Some(
+                "You were cut off before you had finished. The files are as you left them; go on \
+                 with this:",
+            ),
+            Cut::Elsewhere => Some(
+                "You were cut off before you had finished. This is a fresh worktree: what you \
+                 changed before is not in it, so make those changes again. Go on with this:",
+            ),
+        }
+    }
+
+    /// Returns somebody who listens to it.
+    pub(super) fn listener(&self, dialect: StreamDialect) -> Heard {
+        Heard::resumed(dialect, self.record.used)
+    }
+
+    /// Takes down how the prompt ended.
+    pub(super) fn close(mut self, report: &AgentReport, failure: Option<&Failure>) {
+        let Some(directory) = self.file.as_deref().and_then(Path::parent).map(Path::to_owned)
+        else {
+            return;
+        };
+        self.record.used += report.usage;
+        self.record.session = report.session.clone().or(Some(self.id.clone()));
+        let is_cut_off =
+            report.limit.is_some() || failure.is_some_and(|failure| failure.kind.is_circumstance());
+        self.record.is_over = !is_cut_off;
+        self.keep(&directory);
+    }
+
+    fn keep(&self, directory: &Path) {
+        let (Some(file), Ok(text)) = (&self.file, serde_json::to_vec(&self.record)) else { return };
+        // Without it the next prompt begins anew, or goes on where it need not.
+        store::create_dir(directory).and_then(|()| store::write_projection(file, &text)).ok();
+    }
+}
+
+fn read(file: &Path) -> Option<Record> {
+    let text = store::read_bounded(file, RECORD_LIMIT).ok()??;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Returns what tells one worktree from a later one at the same path.
+fn place(workplace: &Workplace) -> String {
+    static RUN: OnceLock<u32> = OnceLock::new();
+    let run = RUN.get_or_init(|| getrandom::u32().unwrap_or_default());
+    format!("{}-{run:08x}", workplace.attempt())
+}
+
+/// Returns the name of a session: a UUID that follows from what it is for.
+///
+/// So it is known before the agent has said anything, and after a crash.
+fn name(identity: &Identity, step: &str, generation: u32) -> String {
+    let mut hash = Sha256::new();
+    let generation = generation.to_string();
+    for part in [identity.job.as_str(), identity.item_name(), step, &generation] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bytes: Vec<u8> = hash.finalize().iter().copied().take(16).collect();
+    // The bits that say which kind of UUID it is: one of our own making, RFC 9562.
+    if let Some(version) = bytes.get_mut(6) {
+        *version = *version & 0x0f | 0x80;
+    }
+    if let Some(variant) = bytes.get_mut(8) {
+        *variant = *variant & 0x3f | 0x80;
+    }
+    let digits = hex(&bytes);
+    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_session_is_a_uuid_that_follows_from_what_it_is_for() {
+        let identity = |job: &str| Identity { job: job.parse().unwrap(), item: None };
+        let first = name(&identity("a"), "1", 0);
+        insta::assert_snapshot!(first, @"91e160ac-43c0-8cc0-9834-2c64c730903e");
+        let others = [
+            name(&identity("b"), "1", 0),
+            name(&identity("a"), "2", 0),
+            name(&identity("a"), "1", 1),
+        ];
+        for other in &others {
+            assert_ne!(*other, first);
+        }
+        assert_eq!(name(&identity("a"), "1", 0), first);
+    }
+}

@@ -1,0 +1,141 @@
+//! What an agent does while it works, told to the job.
+
+use std::time::{Duration, Instant};
+
+use prodigy_core::{
+    agent::{Heard, Notice},
+    event::Event,
+};
+
+use super::Workplace;
+use crate::process::Lines;
+
+/// The least time between two records of what an agent is doing: it may use a tool a
+/// thousand times a second, and nobody reads so fast.
+const TOOLS_APART: Duration = Duration::from_secs(2);
+
+/// The least change of how much of a limit is used that is worth a record.
+const SHARES_APART: f64 = 0.01;
+
+/// Listens to one run of an agent.
+pub(super) struct Ear<'a> {
+    lines: Lines,
+    /// What the stream told so far; nothing if the agent does not print one.
+    heard: Option<Heard>,
+    teller: Teller<'a>,
+}
+
+impl<'a> Ear<'a> {
+    /// Begins with a run that has said nothing yet.
+    pub(super) fn new(heard: Option<Heard>, teller: Teller<'a>) -> Self {
+        Self { lines: Lines::default(), heard, teller }
+    }
+
+    /// Hears the next piece of what the agent prints.
+    pub(super) fn hear(&mut self, piece: &[u8]) {
+        let Self { lines, heard, teller } = self;
+        let Some(heard) = heard else { return };
+        lines.feed(piece, |line| heard.hear(line).into_iter().for_each(|it| teller.hear(it)));
+    }
+
+    /// Returns what the stream has told, now that it is over.
+    pub(super) fn finish(self) -> Option<Heard> {
+        let Self { mut lines, mut heard, mut teller } = self;
+        if let Some(heard) = &mut heard {
+            lines.finish(|line| heard.hear(line).into_iter().for_each(|it| teller.hear(it)));
+        }
+        teller.finish();
+        heard
+    }
+}
+
+/// Tells the job what one run of an agent does.
+pub(super) struct Teller<'a> {
+    workplace: &'a Workplace,
+    step: &'a str,
+    agent: &'a str,
+    /// Whether it goes on with an earlier conversation.
+    resumed: bool,
+    is_begun: bool,
+    /// The tool that it used last, if that was not told.
+    tool: Option<(String, String)>,
+    uses: u32,
+    told_at: Option<Instant>,
+    share: f64,
+}
+
+impl<'a> Teller<'a> {
+    /// Begins with a run that has said nothing yet.
+    pub(super) fn new(
+        workplace: &'a Workplace,
+        step: &'a str,
+        agent: &'a str,
+        resumed: bool,
+    ) -> Self {
+        Self {
+            workplace,
+            step,
+            agent,
+            resumed,
+            is_begun: false,
+            tool: None,
+            uses: 0,
+            told_at: None,
+            share: 0.0,
+        }
+    }
+
+    /// Takes notice of something in the agent's stream.
+    pub(super) fn hear(&mut self, notice: Notice) {
+        match notice {
+            Notice::Session { id, model, .. } => self.begin(id, model),
+            Notice::Tool { name, about } => {
+                self.uses = self.uses.saturating_add(1);
+                self.tool = Some((name, about));
+                if self.told_at.is_none_or(|at| at.elapsed() >= TOOLS_APART) {
+                    self.tell_tool();
+                }
+            }
+            Notice::Utilization { window, share } => self.warn(window, share),
+            // The transcript keeps what it said, and the report what it came to.
+            Notice::Spoke { .. }
+            | Notice::ToolResult { .. }
+            | Notice::Usage(_)
+            | Notice::Retrying { .. }
+            | Notice::Limit(_)
+            | Notice::Ended => {}
+        }
+    }
+
+    /// Tells what is left to tell.
+    pub(super) fn finish(mut self) {
+        self.tell_tool();
+    }
+
+    /// Tells that the agent began; one that speaks of it again is the same.
+    fn begin(&mut self, session_id: String, model: Option<String>) {
+        if std::mem::replace(&mut self.is_begun, true) {
+            return;
+        }
+        let (step, agent) = (self.step.to_owned(), self.agent.to_owned());
+        let resumed = self.resumed;
+        self.workplace.tell(Event::AgentSessionStarted { step, agent, session_id, model, resumed });
+    }
+
+    fn tell_tool(&mut self) {
+        let Some((tool, about)) = self.tool.take() else { return };
+        let (step, uses) = (self.step.to_owned(), std::mem::take(&mut self.uses));
+        self.told_at = Some(Instant::now());
+        self.workplace.tell(Event::AgentToolUsed { step, tool, about, uses });
+    }
+
+    /// Tells how much of a limit is used, if that is news.
+    fn warn(&mut self, window: String, share: f64) {
+        if !share.is_finite() || (share - self.share).abs() < SHARES_APART {
+            return;
+        }
+        self.share = share;
+        let window = Some(window);
+        self.workplace.tools.tell(Event::QuotaWarned { share, window, resets_at: None }.into());
+    }
+}
