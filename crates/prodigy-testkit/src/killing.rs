@@ -221,7 +221,7 @@ impl Trial {
 }
 
 /// Checks that no process of a world is left: each has the world's home in its environment.
-pub(crate) fn check_processes(world: &World) -> Result<(), String> {
+pub fn check_processes(world: &World) -> Result<(), String> {
     let until = Instant::now() + LINGER_LIMIT;
     loop {
         let left = processes_with(&world.home());

@@ -6,12 +6,14 @@
 #![expect(clippy::missing_panics_doc, reason = "everything here may panic: that fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+pub mod agents;
 pub mod crash;
 pub mod crash_dlq;
 pub mod crash_effects;
 pub mod crash_map;
 pub mod killing;
 mod ledger;
+pub mod model;
 pub mod queue_conformance;
 pub mod races;
 mod repository;

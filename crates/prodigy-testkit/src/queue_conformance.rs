@@ -49,7 +49,16 @@ fn agent(number: u32) -> AgentId {
 }
 
 fn attempt(of: u32, item: u32) -> Assignment {
-    Assignment { agent: agent(of), item, attempt: 1, ledger: Ledger::default(), may_repeat: false }
+    Assignment {
+        agent: agent(of),
+        item,
+        attempt: 1,
+        ledger: Ledger::default(),
+        may_repeat: false,
+        allowance: None,
+        setbacks: Vec::new(),
+        conflict: None,
+    }
 }
 
 fn failure() -> Failure {

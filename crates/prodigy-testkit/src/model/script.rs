@@ -1,0 +1,294 @@
+//! What the scripted model does, and when.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use serde_json::Value;
+
+/// What the model does when an agent asks it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Behaviour {
+    /// Answers with this text, and does nothing.
+    Answer(String),
+    /// Writes a file named after the item and commits it.
+    Commit,
+    /// Writes a file named after the item with the tool for files, and leaves it uncommitted.
+    Edit,
+    /// Runs this command with the tool for commands, then answers.
+    Shell(String),
+    /// Asks for a command that nobody allowed, and gives up politely.
+    Denied,
+    /// Asks for a command that nobody allowed, and then does the work without it.
+    DeniedThenWorks,
+    /// Never answers. Ends with the connection, at the latest when the server is dropped.
+    Hang,
+    /// Is silent for so long at each request, then commits.
+    Slow(Duration),
+    /// Too many requests: 429 without a word about a limit of the account.
+    RateLimited,
+    /// The account's limit: 429 with the time, in seconds since 1970, at which it is lifted.
+    Limit(u64),
+    /// The same, lifted when so much time has passed from the request on.
+    LimitFor(Duration),
+    /// The servers have too much to do: 529.
+    Overloaded,
+    /// The servers are broken: 500.
+    ServerError,
+    /// The key is wrong: 401.
+    Unauthorised,
+    /// There is no money left: 400.
+    NoCredit,
+    /// Will not do it.
+    Refusal,
+    /// Asks for one tool after the other and never comes to an end.
+    Endless,
+    /// The same, with so many tokens written each time.
+    Costly(u64),
+    /// Gives this as its structured result, whatever schema was asked for.
+    Structured(Value),
+    /// Sends a stream of events that nobody can read.
+    Malformed,
+    /// Cuts the connection in the middle of the answer.
+    Cut,
+    /// There is no room for the conversation: 400.
+    ContextOverflow,
+    /// Answers with so many paragraphs of a few kilobytes each.
+    Huge(usize),
+    /// Kills the agent that asks.
+    Kill,
+}
+
+impl Behaviour {
+    /// Returns the behaviour with a name, as in `mode=NAME` in a prompt.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "text" => Self::Answer("done".to_owned()),
+            "commit" => Self::Commit,
+            "edit" => Self::Edit,
+            "denied" => Self::Denied,
+            "denied_then_works" => Self::DeniedThenWorks,
+            "hang" => Self::Hang,
+            "slow" => Self::Slow(Duration::from_secs(2)),
+            "429" => Self::RateLimited,
+            "limit" => Self::LimitFor(Duration::from_secs(3600)),
+            "529" => Self::Overloaded,
+            "500" => Self::ServerError,
+            "401" => Self::Unauthorised,
+            "credit" => Self::NoCredit,
+            "refusal" => Self::Refusal,
+            "endless" => Self::Endless,
+            "costly" => Self::Costly(100_000),
+            "structured" => Self::Structured(serde_json::json!({ "ok": true })),
+            "malformed" => Self::Malformed,
+            "cut" => Self::Cut,
+            "overflow" => Self::ContextOverflow,
+            "huge" => Self::Huge(500),
+            "kill" => Self::Kill,
+            _unknown => return None,
+        })
+    }
+
+    /// Does this for the first `times` turns of an item; go on with [`Acts::then`].
+    pub fn times(self, times: u32) -> Acts {
+        Acts(vec![(self, Until::Times(times))])
+    }
+
+    /// Does this until an instant; go on with [`Acts::then`].
+    pub fn until(self, instant: SystemTime) -> Acts {
+        Acts(vec![(self, Until::Instant(instant))])
+    }
+}
+
+/// What the model does for one item, turn by turn; the last act goes on for ever.
+#[derive(Clone, Debug)]
+pub struct Acts(Vec<(Behaviour, Until)>);
+
+/// How long an act lasts.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Times(u32),
+    Instant(SystemTime),
+    Ever,
+}
+
+impl Acts {
+    /// Does this afterwards.
+    #[must_use]
+    pub fn then(mut self, next: impl Into<Self>) -> Self {
+        self.0.extend(next.into().0);
+        self
+    }
+
+    /// Returns what is done in an item's turn, when `turns` were begun before it.
+    fn at(&self, mut turns: u32, now: SystemTime) -> Option<&Behaviour> {
+        for (behaviour, until) in &self.0 {
+            match until {
+                Until::Times(times) if turns < *times => return Some(behaviour),
+                Until::Times(times) => turns -= times,
+                Until::Instant(instant) if now < *instant => return Some(behaviour),
+                Until::Instant(_) => {}
+                Until::Ever => return Some(behaviour),
+            }
+        }
+        self.0.last().map(|(behaviour, _)| behaviour)
+    }
+
+    /// Returns what is done now whatever the turn, because only time ends it.
+    fn by_time(&self, now: SystemTime) -> Option<&Behaviour> {
+        match self.0.first() {
+            Some((behaviour, Until::Instant(instant))) if now < *instant => Some(behaviour),
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl From<Behaviour> for Acts {
+    fn from(behaviour: Behaviour) -> Self {
+        Self(vec![(behaviour, Until::Ever)])
+    }
+}
+
+/// Which prompt leads to which behaviour.
+///
+/// The first text that stands in the prompt decides. Without one, `mode=NAME` in the prompt
+/// does, and without that the default. Turns are counted for each item: the word behind
+/// `item=` in the prompt.
+#[derive(Clone, Debug)]
+pub struct ModelScript {
+    rules: Vec<(String, Acts)>,
+    otherwise: Acts,
+}
+
+impl ModelScript {
+    /// Makes a script that always does one thing.
+    pub fn new(otherwise: impl Into<Acts>) -> Self {
+        Self { rules: Vec::new(), otherwise: otherwise.into() }
+    }
+
+    /// Does something else where the prompt has a text.
+    #[must_use]
+    pub fn on(mut self, text: &str, acts: impl Into<Acts>) -> Self {
+        self.rules.push((text.to_owned(), acts.into()));
+        self
+    }
+
+    /// Returns the acts for a prompt and the name under which turns are counted.
+    fn acts(&self, prompt: &str) -> Option<(String, Acts)> {
+        if let Some((text, acts)) = self.rules.iter().find(|(text, _)| prompt.contains(text)) {
+            return Some((text.clone(), acts.clone()));
+        }
+        let mode = word_behind(prompt, "mode=")?;
+        Behaviour::named(&mode).map(|behaviour| (format!("mode={mode}"), behaviour.into()))
+    }
+}
+
+/// Where a script stands: the turns that were begun, and what each session is in.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    begun: HashMap<(String, String), u32>,
+    sessions: HashMap<String, Behaviour>,
+}
+
+impl Progress {
+    /// Returns what is done at a request, and remembers it for the rest of the turn.
+    ///
+    /// `prompts` are all that the user said in the session, the oldest first.
+    pub(super) fn choose(
+        &mut self,
+        script: &ModelScript,
+        session: &str,
+        prompts: &[String],
+        begins: bool,
+        now: SystemTime,
+    ) -> Behaviour {
+        let (rule, acts) = prompts
+            .iter()
+            .rev()
+            .find_map(|prompt| script.acts(prompt))
+            .unwrap_or_else(|| (String::new(), script.otherwise.clone()));
+        if let Some(behaviour) = acts.by_time(now) {
+            return behaviour.clone();
+        }
+        if let (false, Some(behaviour)) = (begins, self.sessions.get(session)) {
+            return behaviour.clone();
+        }
+        let turns = self.begun.entry((rule, item(prompts))).or_default();
+        let behaviour = acts.at(*turns, now).cloned().unwrap_or(Behaviour::Commit);
+        *turns += 1;
+        self.sessions.insert(session.to_owned(), behaviour.clone());
+        behaviour
+    }
+}
+
+/// Returns the item that a conversation is about: the word behind `item=`.
+pub(super) fn item(prompts: &[String]) -> String {
+    let named = prompts.iter().rev().find_map(|prompt| word_behind(prompt, "item="));
+    named.unwrap_or_else(|| "work".to_owned())
+}
+
+/// Returns the word that follows the last such mark in a text.
+fn word_behind(text: &str, mark: &str) -> Option<String> {
+    let (_, rest) = text.rsplit_once(mark)?;
+    let word: String =
+        rest.chars().take_while(|c| c.is_alphanumeric() || "._-".contains(*c)).collect();
+    (!word.is_empty()).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1000)
+    }
+
+    fn turns(script: &ModelScript, prompts: &[&str]) -> Vec<Behaviour> {
+        let mut progress = Progress::default();
+        let choose =
+            |prompt: &&str| progress.choose(script, "s", &[(*prompt).to_owned()], true, now());
+        prompts.iter().map(choose).collect()
+    }
+
+    #[test]
+    fn turns_are_counted_for_each_item() {
+        let script = ModelScript::new(Behaviour::Hang)
+            .on("flaky", Behaviour::Overloaded.times(1).then(Behaviour::Commit));
+        let did = turns(&script, &["flaky item=a", "flaky item=b", "flaky item=a", "flaky item=a"]);
+        let Behaviour::Overloaded = did[1] else { panic!("{did:?}") };
+        assert_eq!(did[2..], [Behaviour::Commit, Behaviour::Commit]);
+    }
+
+    #[test]
+    fn a_rule_comes_before_a_mode_and_a_mode_before_the_default() {
+        let script = ModelScript::new(Behaviour::Hang).on("x.py", Behaviour::Edit);
+        let did = turns(&script, &["x.py mode=529", "y.py mode=529", "y.py mode=none"]);
+        assert_eq!(did, [Behaviour::Edit, Behaviour::Overloaded, Behaviour::Hang]);
+    }
+
+    #[test]
+    fn what_time_ends_holds_for_the_rest_of_a_turn_too() {
+        let limit = Behaviour::Limit(1010).until(now() + Duration::from_secs(10));
+        let script = ModelScript::new(limit.then(Behaviour::Commit));
+        let mut progress = Progress::default();
+        let prompts = ["go on".to_owned()];
+        let mut at = |begins, seconds| {
+            let instant = now() + Duration::from_secs(seconds);
+            progress.choose(&script, "s", &prompts, begins, instant)
+        };
+        assert_eq!(at(true, 0), Behaviour::Limit(1010));
+        assert_eq!(at(false, 9), Behaviour::Limit(1010));
+        assert_eq!(at(false, 10), Behaviour::Commit);
+    }
+
+    #[test]
+    fn a_resumed_session_is_known_by_what_was_said_first() {
+        let script = ModelScript::new(Behaviour::Hang).on("alpha", Behaviour::Edit);
+        let prompts = ["do alpha item=a".to_owned(), "go on".to_owned()];
+        let did = Progress::default().choose(&script, "s", &prompts, true, now());
+        assert_eq!((did, item(&prompts).as_str()), (Behaviour::Edit, "a"));
+    }
+}
