@@ -22,6 +22,7 @@ pub(crate) enum Command {
     #[command(visible_alias = "resume-job")]
     Resume(commands::resume::ResumeArgs),
     Plan(commands::plan::PlanArgs),
+    Simulate(commands::simulate::SimulateArgs),
     Exec(commands::exec::ExecArgs),
     Batch(commands::batch::BatchArgs),
     Validate(commands::validate::ValidateArgs),

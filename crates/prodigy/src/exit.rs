@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     NoItems = 4,
     /// The error policy stopped the job.
     StoppedByPolicy = 5,
+    /// The money that was set aside is spent, or an account has none left.
+    Budget = 6,
     /// The work is done and waits to be merged.
     MergeOutstanding = 7,
     /// What was to be replayed waits for somebody to agree.
@@ -26,8 +28,8 @@ pub(crate) enum Exit {
     Invalid = 9,
     /// Nothing of what was to be replayed may be replayed.
     ReplayDenied = 10,
-    /// Another process holds the job; try again later.
-    Busy = 75,
+    /// A usage limit was reached, or another process holds the job; try again later.
+    TryLater = 75,
     /// Ctrl-C.
     Interrupted = 130,
     /// SIGTERM or SIGHUP.
@@ -43,11 +45,12 @@ impl Exit {
         Self::DeadLetters,
         Self::NoItems,
         Self::StoppedByPolicy,
+        Self::Budget,
         Self::MergeOutstanding,
         Self::AwaitingApproval,
         Self::Invalid,
         Self::ReplayDenied,
-        Self::Busy,
+        Self::TryLater,
         Self::Interrupted,
         Self::Terminated,
     ];
@@ -77,6 +80,10 @@ impl Exit {
                 "The error policy stopped the job. The items that are left wait, and the job \
                  can be resumed."
             }
+            Self::Budget => {
+                "The money that was set aside is spent, or the account of an agent has none left. The \
+                 items that are left wait, and the job can be resumed."
+            }
             Self::MergeOutstanding => {
                 "The work is done and safe on its branch, but not merged into the branch it \
                  started from. The command to do so is printed."
@@ -93,7 +100,9 @@ impl Exit {
                 "Dead letters were to be replayed, and the policy allows none of them. They are \
                  listed with why, and what would help."
             }
-            Self::Busy => "Another process holds the job. Nothing was changed; try again later.",
+            Self::TryLater => {
+                "Another process holds the job. Nothing was changed; try again later."
+            }
             Self::Interrupted => "Ctrl-C. The job is paused and can be resumed.",
             Self::Terminated => "SIGTERM or SIGHUP. The job is paused and can be resumed.",
         }

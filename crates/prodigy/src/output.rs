@@ -13,7 +13,33 @@ pub(crate) struct Output {
     stdout: Box<dyn Write>,
     stderr: Box<dyn Write>,
     color: bool,
+    /// Whether data may use colour.
+    data_color: bool,
     terminal: bool,
+}
+
+/// How a line of data looks where there are colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Like all others.
+    Plain,
+    /// Less important than others.
+    Quiet,
+    /// It went well.
+    Good,
+    /// It went wrong.
+    Bad,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Quiet => "\x1b[2m",
+            Self::Good => "\x1b[32m",
+            Self::Bad => "\x1b[31m",
+        }
+    }
 }
 
 impl Output {
@@ -23,6 +49,7 @@ impl Output {
             stdout: Box::new(io::BufWriter::new(io::stdout())),
             stderr: Box::new(io::stderr()),
             color: wants_color(io::stderr().is_terminal()),
+            data_color: wants_color(io::stdout().is_terminal()),
             terminal: io::stdout().is_terminal(),
         }
     }
@@ -30,6 +57,15 @@ impl Output {
     /// Writes one line of data. A reader that went away (`| head`) ends the program quietly.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> Result<(), CliError> {
         writeln!(self.stdout, "{}", Clean(&line.to_string())).map_err(|error| stdout_error(&error))
+    }
+
+    /// Writes one line of data, with colour where that is wanted.
+    pub(crate) fn styled(&mut self, style: Style, line: &str) -> Result<(), CliError> {
+        if !self.data_color || style == Style::Plain {
+            return self.line(line);
+        }
+        let (code, line) = (style.code(), Clean(line));
+        writeln!(self.stdout, "{code}{line}\x1b[0m").map_err(|error| stdout_error(&error))
     }
 
     /// Writes data as it is, e.g. a JSON document, a schema or a log.
@@ -171,7 +207,8 @@ mod tests {
     fn printed(terminal: bool, bytes: &[u8]) -> Vec<u8> {
         let screen = Screen::default();
         let stdout = Box::new(screen.clone());
-        let mut out = Output { stdout, stderr: Box::new(io::sink()), color: false, terminal };
+        let stderr = Box::new(io::sink());
+        let mut out = Output { stdout, stderr, color: false, data_color: false, terminal };
         out.printed(bytes).unwrap();
         screen.0.take()
     }

@@ -9,6 +9,7 @@ use super::{
     context, plan,
     run::{Request, begin, matches},
     setup::ItemRules,
+    spending::SpendingArgs,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
@@ -57,6 +58,9 @@ pub(crate) struct BatchArgs {
     /// Exit with 3 if the job is done and items are in the dead letter queue
     #[arg(long)]
     fail_on_dlq: bool,
+
+    #[command(flatten)]
+    spending: SpendingArgs,
 
     /// Write the outcome of each file as JUnit XML
     #[arg(long, value_name = "FILE")]
@@ -111,7 +115,9 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
             fail_on_dlq: command.fail_on_dlq,
             ..ItemRules::default()
         },
+        spending: command.spending,
         junit: command.junit.clone(),
+        rehearsal: None,
     };
     if command.dry_run {
         return plan::show(&request, false, out);

@@ -95,8 +95,14 @@ fn rows(config: &Config) -> Vec<Row> {
     ];
     rows.extend(agents.iter().map(|(name, agent)| {
         let (shown, value) = match &agent.value {
+            AgentConfig::Claude(claude) => {
+                (claude.command.join(" "), program("claude", &claude.command))
+            }
+            AgentConfig::Codex(codex) => {
+                (codex.command.join(" "), program("codex", &codex.command))
+            }
             AgentConfig::Command(command) => {
-                (command.command.join(" "), json!({"type": "command", "command": command.command}))
+                (command.command.join(" "), program("command", &command.command))
             }
             AgentConfig::Simulated(agent) => {
                 let count = agent.rules.len();
@@ -107,6 +113,11 @@ fn rows(config: &Config) -> Vec<Row> {
         row(&format!("agents.{name}"), agent, shown, value)
     }));
     rows
+}
+
+/// Shows an agent that is a program.
+fn program(kind: &str, command: &[String]) -> Value {
+    json!({"type": kind, "command": command})
 }
 
 /// Shows a duration in full, also one that would be rounded elsewhere.

@@ -76,7 +76,11 @@ pub(crate) fn quoted(path: &Path) -> String {
 
 /// Returns the home, made and checked for writing.
 pub(crate) fn prepared_home(args: &Args) -> Result<PathBuf, CliError> {
-    let home = home(args)?;
+    prepared(home(args)?)
+}
+
+/// Returns a home, made and checked for writing.
+pub(crate) fn prepared(home: PathBuf) -> Result<PathBuf, CliError> {
     store::prepare_home(&home).map_err(|error| {
         let shown = store_error(error);
         match shown.hint() {

@@ -1,5 +1,7 @@
 //! `prodigy doctor`.
 
+mod agents;
+
 use std::{
     env, fmt,
     fs::{self, Metadata},
@@ -7,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_engine::git::{self, Git, Repo};
+use prodigy_engine::{
+    git::{self, Git, Repo},
+    sandbox::Sandbox,
+};
 use rustix::fs::Access;
 use serde::Serialize;
 use serde_json::json;
@@ -19,9 +24,6 @@ use crate::{
 
 /// With less than this a job can hardly finish.
 const LITTLE_SPACE: u64 = 1 << 30;
-
-/// The agents that prodigy knows by name.
-const AGENTS: &[&str] = &["claude", "codex"];
 
 /// Check that everything prodigy needs is there
 ///
@@ -71,7 +73,9 @@ pub(super) fn run(args: &Args, command: &DoctorArgs, out: &mut Output) -> Result
     let home = context::home(args)?;
     let mut checks = vec![git_program(), home_directory(&home), disk(&home)];
     checks.extend(repository());
-    checks.extend([shell("sh", Level::Fail), shell("bash", Level::Warn), agents()]);
+    checks.extend([shell("sh", Level::Fail), shell("bash", Level::Warn)]);
+    checks.extend(agents::agents(args));
+    checks.push(sandbox());
     if command.json {
         let document = json!({ "schema_version": 1, "checks": checks });
         out.raw(format!("{document:#}\n").as_bytes())?;
@@ -191,20 +195,23 @@ fn shell(name: &'static str, missing: Level) -> Check {
     }
 }
 
-/// Says which agents are there; a workflow may need none of them.
-fn agents() -> Check {
-    let found =
-        AGENTS.iter().filter_map(|name| on_path(name)).map(|path| path.display().to_string());
-    let found: Vec<_> = found.collect();
-    if found.is_empty() {
-        let detail = format!("none of {} found: shell steps work without", AGENTS.join(", "));
-        return Check::new(Level::Warn, "agents", detail);
+/// Says whether steps can be kept from the rest of the machine; a workflow has to ask for it.
+fn sandbox() -> Check {
+    let env: Vec<_> = env::vars_os().collect();
+    match Sandbox::probe(&env) {
+        Ok(program) => Check::new(Level::Ok, "sandbox", program.display().to_string()),
+        Err(error) => {
+            let detail = format!("`sandbox: bubblewrap` is refused: {error}; {}", error.hint());
+            Check::new(Level::Warn, "sandbox", detail)
+        }
     }
-    Check::new(Level::Ok, "agents", found.join(", "))
 }
 
 /// Returns where a program is.
 fn on_path(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
     let path = env::var_os("PATH")?;
     let is_program = |path: &PathBuf| {
         let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());

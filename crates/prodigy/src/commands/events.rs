@@ -5,6 +5,7 @@ mod filter;
 mod governed;
 mod line;
 mod list;
+mod spending;
 mod stats;
 
 use prodigy_core::ids::JobId;

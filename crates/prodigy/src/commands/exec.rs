@@ -6,6 +6,7 @@ use super::{
     context,
     run::{Request, begin},
     setup::ItemRules,
+    spending::SpendingArgs,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
@@ -27,6 +28,9 @@ pub(crate) struct ExecArgs {
     #[arg(short, long)]
     yes: bool,
 
+    #[command(flatten)]
+    spending: SpendingArgs,
+
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
@@ -46,6 +50,8 @@ pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<E
         job: None,
         junit: None,
         items: ItemRules::default(),
+        spending: command.spending,
+        rehearsal: None,
     };
     begin(args, request, out)
 }

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 /// ones must not be guessed from a hash, the other changes all the time.
 pub(super) fn found(
     workflow: &Workflow,
-    agents: &[(&str, &AgentConfig)],
+    agents: &[(&str, AgentConfig)],
     base_env: &[(OsString, OsString)],
     files: &[(String, String)],
     env: &[EnvVar],
@@ -31,9 +31,7 @@ pub(super) fn found(
     for (name, config) in agents {
         tools.add(name);
         tools.add(&format!("{config:?}"));
-        if let AgentConfig::Command(command) = config
-            && let Some(program) = command.command.first()
-        {
+        if let Some(program) = config.program() {
             tools.add(&identity(program, base_env));
         }
     }

@@ -18,7 +18,13 @@ use super::{
     context,
     lookup::{all, find_job, job_error, layouts, summary},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{
+    cli::Args,
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    report::money::{Money, today_usd, total},
+};
 
 /// The version of the JSON documents.
 const SCHEMA_VERSION: u32 = 1;
@@ -123,8 +129,10 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
 
 /// Prints one line for each job.
 fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<(), CliError> {
-    let head = ["JOB", "STATUS", "WORKFLOW", "STEPS", "ITEMS", "STARTED", "TOOK", "REPOSITORY"];
+    let head =
+        ["JOB", "STATUS", "WORKFLOW", "STEPS", "ITEMS", "STARTED", "TOOK", "COST", "REPOSITORY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
+    let some_costs = rows.iter().any(|row| total(&row.summary.costs).is_some());
     let some_items = rows.iter().any(|row| row.summary.items.is_some());
     lines.extend(rows.iter().map(|row| {
         let Row { layout, job, summary, .. } = row;
@@ -136,11 +144,15 @@ fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<
             summary.items.as_ref().map(done_of).unwrap_or_default(),
             summary.started_at.map(minute).unwrap_or_default(),
             duration::show(took(row, now)),
+            total(&summary.costs).unwrap_or_default(),
             layout.repo().to_string(),
         ]
     }));
     for line in &mut lines {
-        line.truncate(if repos { 8 } else { 7 });
+        line.truncate(if repos { 9 } else { 8 });
+        if !some_costs {
+            line.remove(7);
+        }
         if !some_items {
             line.remove(4);
         }
@@ -206,8 +218,14 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         1 => facts.push(("resumed", "once".to_owned())),
         times => facts.push(("resumed", format!("{times} times"))),
     }
-    if summary.cost_usd > 0.0 {
-        facts.push(("cost", format!("${:.2}", summary.cost_usd)));
+    let money = money(row);
+    if let Some(total) = total(&summary.costs) {
+        let details = money.details().into_iter();
+        facts.push(("cost", [total].into_iter().chain(details).collect::<Vec<_>>().join(" · ")));
+    }
+    let left = money.left();
+    if !left.is_empty() {
+        facts.push(("budget", left.join(" · ")));
     }
     let target = started.and_then(|started| started.target_branch.clone());
     facts.extend(summary.branch.clone().map(|branch| ("branch", branch)));
@@ -243,8 +261,29 @@ fn next(row: &Row) -> Option<String> {
     }
 }
 
+/// Returns what a job cost and what is left.
+fn money(row: &Row) -> Money<'_> {
+    let Row { layout, summary, status, .. } = row;
+    let budget = summary.started.as_ref().map(|started| started.budget).unwrap_or_default();
+    let is_open = *status == JobStatus::Running || status.is_resumable();
+    // What is left of the day matters only to a job that may go on.
+    let today_usd = budget.day_usd.filter(|_| is_open).and_then(|_| today_usd(layout));
+    let successful = summary.items.as_ref().map(|items| items.counts.successful);
+    Money { costs: &summary.costs, successful, budget, today_usd }
+}
+
 /// Returns a job as JSON.
 fn document(row: &Row, now: Timestamp) -> Value {
+    let mut document = plain_document(row, now);
+    if let (Value::Object(document), Value::Object(money)) = (&mut document, money(row).document())
+    {
+        document.extend(money);
+    }
+    document
+}
+
+/// Returns a job as JSON, without its money.
+fn plain_document(row: &Row, now: Timestamp) -> Value {
     let Row { layout, job, summary, status, damage } = row;
     let started = summary.started.as_ref();
     json!({
@@ -266,7 +305,6 @@ fn document(row: &Row, now: Timestamp) -> Value {
         "duration_ms": u64::try_from(took(row, now).as_millis()).unwrap_or(u64::MAX),
         "resumed": summary.resumed,
         "records": summary.records,
-        "cost_usd": summary.cost_usd,
         "branch": summary.branch,
         "worktree": summary.worktree,
         "merged_commit": summary.merged,

@@ -1,15 +1,20 @@
 //! `prodigy logs`.
 
 mod happened;
+mod page;
+mod transcript;
 mod view;
 
 use prodigy_core::{
     event::Mode,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store::{Layout, Reader};
+use prodigy_engine::store::{Layout, LogFile, Reader};
 
-use self::view::{LogView, Stream};
+use self::{
+    page::Page,
+    view::{ALL, LogView},
+};
 use super::{
     context,
     lookup::{job_error, named_or_newest},
@@ -20,7 +25,8 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 ///
 /// Without an item, the job's own steps are shown: all of them in a sequential workflow;
 /// setup, reduce and merge in one that has items. With an item, all its attempts are.
-/// Each step has a line above its output that says how it ended. On a terminal,
+/// Each step has a line above its output that says how it ended. Of an agent that tells what
+/// it does, the tools that it uses are shown, what it says, and what it cost. On a terminal,
 /// characters that could steer it are made visible; elsewhere the output is as it was.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LogsArgs {
@@ -41,6 +47,10 @@ pub(crate) struct LogsArgs {
     /// Show only standard error
     #[arg(long)]
     stderr: bool,
+
+    /// Show the transcripts of agents as they are, a JSON document per line
+    #[arg(long)]
+    raw: bool,
 }
 
 pub(super) fn run(args: &Args, command: &LogsArgs, out: &mut Output) -> Result<Exit, CliError> {
@@ -49,8 +59,9 @@ pub(super) fn run(args: &Args, command: &LogsArgs, out: &mut Output) -> Result<E
         out.note(format_args!("job {job}"));
     }
     let (item, step) = subject(command, &layout, &job)?;
-    let streams = if command.stderr { &[Stream::Err][..] } else { &[Stream::Out, Stream::Err] };
-    let mut view = LogView::new((&layout, &job), (item.as_ref(), step.as_deref()), streams, out);
+    let files = if command.stderr { &[LogFile::Errors] } else { ALL };
+    let page = Page::new(out, command.raw);
+    let mut view = LogView::new((&layout, &job), (item.as_ref(), step.as_deref()), files, page);
     if command.follow {
         view.follow()?;
     } else {

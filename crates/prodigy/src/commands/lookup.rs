@@ -127,7 +127,7 @@ pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
             new(Exit::Usage, format!("`prodigy jobs show {job}` shows the one that has the name"))
         }
         Error::Locked { .. } => {
-            new(Exit::Busy, format!("`prodigy events {job} --follow` shows what it does"))
+            new(Exit::TryLater, format!("`prodigy events {job} --follow` shows what it does"))
         }
         Error::Damaged { .. } | Error::TooLong { .. } => {
             new(Exit::Failure, format!("`prodigy repair {job} --dry-run` says what can be kept"))

@@ -1,5 +1,6 @@
 //! One file per command: its arguments, then what it does.
 
+mod agents;
 pub(crate) mod audit;
 pub(crate) mod batch;
 pub(crate) mod completions;
@@ -26,7 +27,9 @@ pub(crate) mod run;
 pub(crate) mod schema;
 mod secrets;
 mod setup;
+pub(crate) mod simulate;
 pub(crate) mod simulate_agent;
+mod spending;
 pub(crate) mod stop;
 pub(crate) mod supervise;
 pub(crate) mod validate;
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Exec(command) => exec::run(args, command, out),
         Command::Batch(command) => batch::run(args, command, out),
         Command::Validate(command) => validate::run(args, command, out),
+        Command::Simulate(command) => simulate::run(args, command, out),
         Command::Schema(command) => schema::run(args, command, out),
         Command::Worktree(command) => worktree::run(args, command, out),
         Command::Dlq(command) => dlq::run(args, command, out),

@@ -48,7 +48,7 @@ pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<Holder, CliError> {
     let message = format!(
         "job `{job}` is held by {said}, which is no prodigy of yours on this machine; nothing was sent"
     );
-    Err(CliError::new(Exit::Busy, message)
+    Err(CliError::new(Exit::TryLater, message)
         .with_hint(format!("run this as the user and on the machine where `{job}` was started")))
 }
 

@@ -67,6 +67,8 @@ pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<
         job: None,
         junit: None,
         items: setup::ItemRules { max_parallel, ..setup::ItemRules::default() },
+        spending: super::spending::SpendingArgs::default(),
+        rehearsal: None,
     };
     show(&request, command.json, out)
 }

@@ -23,6 +23,7 @@ enum ReferencePage {
     Events,
     ExitCodes,
     FailureCodes,
+    Faults,
     Policy,
     Workflow,
 }
@@ -38,6 +39,7 @@ pub(super) fn run(
         ReferencePage::Events => reference::events_markdown(),
         ReferencePage::ExitCodes => exit::markdown(),
         ReferencePage::FailureCodes => reference::failure_codes_markdown(),
+        ReferencePage::Faults => grammar::faults_markdown(),
         ReferencePage::Policy => replay::policy_markdown(),
         ReferencePage::Workflow => grammar::reference_markdown(),
     };

@@ -42,6 +42,9 @@ pub(crate) struct ResumeArgs {
     #[command(flatten)]
     items: ItemArgs,
 
+    #[command(flatten)]
+    spending: super::spending::SpendingArgs,
+
     /// Leave the items in the dead letter queue alone
     #[arg(long)]
     no_dlq: bool,
@@ -94,7 +97,8 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         })
     };
     let resumption = Resumption { job: job.clone(), lock, changed, replay };
-    let world = setup::World { home, repo, yes, profile: started.profile, items, junit };
+    let (profile, spending) = (started.profile, command.spending);
+    let world = setup::World { home, repo, yes, profile, items, spending, junit, rehearsal: None };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 

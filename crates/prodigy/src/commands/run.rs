@@ -1,11 +1,16 @@
 //! `prodigy run`.
 
-use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+};
 
 use prodigy_core::{
     event::{JobStarted, Mode},
     ids::JobId,
-    workflow::{Body, Step, Workflow},
+    policy::Budget,
+    workflow::{Body, Rehearsal, Step, Workflow},
 };
 use prodigy_engine::{
     git::Repo,
@@ -23,7 +28,8 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_fil
 ///
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 items in the dead letter queue and
 /// `--fail-on-dlq`, 4 no items and `--no-items fail`, 5 stopped by the error policy,
-/// 7 merge outstanding, 9 file invalid, 130 stopped by Ctrl-C, 143 stopped by a signal.
+/// 6 budget spent, 7 merge outstanding, 9 file invalid, 75 usage limit and `--no-wait`,
+/// 130 stopped by Ctrl-C, 143 stopped by a signal.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {
     /// The workflow file
@@ -34,7 +40,29 @@ pub(crate) struct RunArgs {
     yes: bool,
 
     #[command(flatten)]
+    task: TaskArgs,
+
+    /// Show what would run, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// The id of the job [default: made from the time]
+    #[arg(long, value_name = "ID")]
+    job_id: Option<JobId>,
+
+    /// Write a JUnit report to this file at the end
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+/// What a workflow is run with.
+#[derive(clap::Args, Debug)]
+pub(crate) struct TaskArgs {
+    #[command(flatten)]
     items: ItemArgs,
+
+    #[command(flatten)]
+    spending: super::spending::SpendingArgs,
 
     /// What to do if no items are selected
     #[arg(long, value_enum, value_name = "WHAT", default_value = "ok")]
@@ -65,21 +93,9 @@ pub(crate) struct RunArgs {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     iterations: u32,
 
-    /// Show what would run, and run nothing
-    #[arg(long)]
-    dry_run: bool,
-
-    /// The id of the job [default: made from the time]
-    #[arg(long, value_name = "ID")]
-    job_id: Option<JobId>,
-
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
-    path: Option<PathBuf>,
-
-    /// Write a JUnit report to this file at the end
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
+    pub(super) path: Option<PathBuf>,
 }
 
 /// What is asked of the items of a job, when it starts and when it is taken up again.
@@ -129,37 +145,55 @@ pub(super) fn without_items(flag: &str) -> CliError {
 }
 
 pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Exit, CliError> {
-    let file = workflow_file::load(&command.workflow, out)?;
-    let repo = context::repo(command.path.as_deref())?;
-    let inputs = inputs(command, &repo)?;
-    let parameters = parameters::resolve(
-        &file.loaded.workflow.parameters,
-        &command.params,
-        command.param_file.as_deref(),
-    )?;
-    let mode = Sizes::of(&file.loaded.workflow).mode;
-    let mut items = command.items.read(mode)?;
-    items.needs_items = command.no_items == NoItems::Fail;
-    if mode == Mode::Sequential && items.needs_items {
-        return Err(without_items("--no-items"));
-    }
-    let request = Request {
-        name: command.workflow.to_string_lossy().into_owned(),
-        file,
-        repo,
-        parameters,
-        inputs,
-        iterations: command.iterations,
-        profile: command.profile.clone(),
-        yes: command.yes,
-        job: command.job_id.clone(),
-        junit: command.junit.clone(),
-        items,
-    };
+    let repo = context::repo(command.task.path.as_deref());
+    let mut request = command.task.request(&command.workflow, repo, out)?;
+    request.yes = command.yes;
+    request.job.clone_from(&command.job_id);
+    request.junit.clone_from(&command.junit);
     if command.dry_run {
         return plan::show(&request, false, out);
     }
     begin(args, request, out)
+}
+
+impl TaskArgs {
+    /// Returns what somebody wants to be run, in a repository if that is one.
+    pub(super) fn request(
+        &self,
+        workflow: &Path,
+        repo: Result<Repo, CliError>,
+        out: &mut Output,
+    ) -> Result<Request, CliError> {
+        let file = workflow_file::load(workflow, out)?;
+        let repo = repo?;
+        let inputs = inputs(self, &repo)?;
+        let parameters = parameters::resolve(
+            &file.loaded.workflow.parameters,
+            &self.params,
+            self.param_file.as_deref(),
+        )?;
+        let mode = Sizes::of(&file.loaded.workflow).mode;
+        let mut items = self.items.read(mode)?;
+        items.needs_items = self.no_items == NoItems::Fail;
+        if mode == Mode::Sequential && items.needs_items {
+            return Err(without_items("--no-items"));
+        }
+        Ok(Request {
+            name: workflow.to_string_lossy().into_owned(),
+            file,
+            repo,
+            parameters,
+            inputs,
+            iterations: self.iterations,
+            profile: self.profile.clone(),
+            yes: false,
+            job: None,
+            junit: None,
+            items,
+            spending: self.spending,
+            rehearsal: None,
+        })
+    }
 }
 
 /// A job that somebody wants.
@@ -186,6 +220,20 @@ pub(super) struct Request {
     pub(super) junit: Option<PathBuf>,
     /// What is asked of the items.
     pub(super) items: setup::ItemRules,
+    /// What it may spend.
+    pub(super) spending: super::spending::SpendingArgs,
+    /// How it is rehearsed, if it is.
+    pub(super) rehearsal: Option<Rehearsed>,
+}
+
+/// How and where a job is rehearsed.
+pub(super) struct Rehearsed {
+    /// How.
+    pub(super) rehearsal: Rehearsal,
+    /// Where its state is kept.
+    pub(super) home: PathBuf,
+    /// The user's checkout, whose settings count.
+    pub(super) checkout: PathBuf,
 }
 
 impl Request {
@@ -201,10 +249,14 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     setup::refuse_unsupported(&request.file)?;
     let sizes = Sizes::of(&request.file.loaded.workflow);
     refuse_rounds(&request, sizes.mode)?;
-    let home = context::prepared_home(args)?;
+    let home = match &request.rehearsal {
+        Some(rehearsed) => context::prepared(rehearsed.home.clone())?,
+        None => context::prepared_home(args)?,
+    };
     let head = request.repo.head().map_err(context::git_error)?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
-    let Request { name, file, repo, parameters, inputs, profile, yes, items, junit, .. } = request;
+    let Request { name, file, repo, parameters, inputs, profile, yes, items, .. } = request;
+    let (junit, spending, rehearsal) = (request.junit, request.spending, request.rehearsal);
     let started = JobStarted {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workflow_file: name,
@@ -224,7 +276,20 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         yes,
         by: Some(context::person(&repo)),
         found: None,
+        // What holds is known once the settings are.
+        budget: Budget::default(),
     };
+    if rehearsal.is_none() {
+        warn(&repo, out)?;
+    }
+    let beginning = Beginning { job: job.clone(), started, texts: file.texts() };
+    let profile = beginning.started.profile.clone();
+    let world = setup::World { home, repo, yes, profile, items, spending, junit, rehearsal };
+    setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
+}
+
+/// Says what of the user's checkout is not part of a run, and what else may surprise.
+pub(super) fn warn(repo: &Repo, out: &mut Output) -> Result<(), CliError> {
     let dirty = repo.uncommitted().map_err(context::git_error)?;
     if dirty > 0 {
         let (changes, are) = if dirty == 1 { ("change", "is") } else { ("changes", "are") };
@@ -235,10 +300,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     for warning in repo.warnings() {
         out.note(format_args!("note: {warning}"));
     }
-    let beginning = Beginning { job: job.clone(), started, texts: file.texts() };
-    let profile = beginning.started.profile.clone();
-    let world = setup::World { home, repo, yes, profile, items, junit };
-    setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
+    Ok(())
 }
 
 /// How many top-level steps a workflow has.
@@ -292,7 +354,7 @@ fn job_id(request: &Request) -> Result<JobId, CliError> {
 }
 
 /// Returns the values of `--args` and `--map`.
-fn inputs(command: &RunArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
+fn inputs(command: &TaskArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
     let mut inputs = command.args.clone();
     for pattern in &command.map {
         let found = matches(pattern, repo)?;

@@ -16,6 +16,8 @@ pub(crate) enum SchemaCommand {
     Workflow,
     /// Replay policies: `.prodigy/replay-policy.yml`
     Policy,
+    /// Files of faults, for `prodigy simulate --faults`
+    Faults,
     /// Records of the journal, as `prodigy events --json` prints them
     Event,
     /// Files of dead letters, as `prodigy dlq show --json` prints them
@@ -30,6 +32,7 @@ pub(super) fn run(
     let schema = match command {
         SchemaCommand::Workflow => grammar::json_schema(),
         SchemaCommand::Policy => replay::policy_schema(),
+        SchemaCommand::Faults => grammar::faults_schema(),
         SchemaCommand::Event => reference::event_schema(),
         SchemaCommand::DlqItem => reference::dlq_item_schema(),
     };

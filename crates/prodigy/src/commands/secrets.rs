@@ -2,9 +2,17 @@
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
-use prodigy_core::workflow::{Secret, SecretSource};
-use prodigy_engine::process::{Quick, quick};
+use prodigy_core::{
+    mask::inherited,
+    workflow::{Secret, SecretSource},
+};
+use prodigy_engine::{
+    git::Repo,
+    process::{Quick, quick},
+    store::Layout,
+};
 
+use super::context;
 use crate::{error::CliError, exit::Exit, input, output::Output};
 
 /// How long the command of a secret may take.
@@ -31,6 +39,34 @@ pub(super) fn secrets(
         secrets.push((secret.name.clone(), value));
     }
     Ok(secrets)
+}
+
+/// Returns what is hidden in everything that is stored: the secrets of the workflow, and those
+/// that nobody declared but every step inherits.
+pub(super) fn masked(
+    secrets: &[(String, String)],
+    env: &[(OsString, OsString)],
+    layout: &Layout,
+    repo: &Repo,
+) -> Result<Vec<String>, CliError> {
+    let variables = env.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let (home, root) = (layout.home().to_string_lossy(), repo.root().to_string_lossy());
+    let found = inherited(variables, &[&home, &root]);
+    let mut masked: Vec<String> = secrets.iter().map(|(_, value)| value.clone()).collect();
+    if found.iter().all(|value| masked.contains(value)) {
+        return Ok(masked);
+    }
+    let head = repo.head().map_err(context::git_error)?;
+    // What stands in every record cannot be hidden.
+    let is_plain = |value: &str| {
+        head.commit.contains(value) || head.branch.as_ref().is_some_and(|name| name.contains(value))
+    };
+    for value in found {
+        if !masked.contains(&value) && !is_plain(value.trim()) {
+            masked.push(value);
+        }
+    }
+    Ok(masked)
 }
 
 /// Fetches one secret, without the newline at its end.

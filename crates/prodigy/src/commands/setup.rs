@@ -4,28 +4,27 @@ use std::{
     ffi::OsString,
     num::NonZeroU32,
     path::{Path, PathBuf},
-    sync::Mutex,
 };
 
 use prodigy_core::{
     dlq::RunFacts,
     ids::JobId,
-    job::{Ending, Job},
-    workflow::{AgentConfig, EnvVar, Workflow},
+    workflow::{EnvVar, Workflow},
 };
 use prodigy_engine::{
     agent,
     git::Repo,
     run::{self, Check, CheckedEffect, Reporter, Run, Settings, base_environment, parse_env_file},
+    sandbox::Sandbox,
     shutdown::Shutdown,
-    store::Layout,
 };
 
 use super::{
-    context,
-    found::{find_program, found},
+    agents, context,
+    found::found,
     lookup::job_error,
-    secrets::secrets,
+    run::Rehearsed,
+    secrets::{masked, secrets},
 };
 use crate::{
     cli::Args,
@@ -37,7 +36,7 @@ use crate::{
     replay_policy,
     report::{
         diagnostics, junit,
-        notebook::{self, Bookkeeping, Notebook},
+        notebook::{self, Bookkeeping},
         progress, replays, step_summary,
         summary::{self, Over},
     },
@@ -51,8 +50,11 @@ pub(super) struct World {
     pub(super) yes: bool,
     pub(super) profile: Option<String>,
     pub(super) items: ItemRules,
+    pub(super) spending: super::spending::SpendingArgs,
     /// Where a JUnit report is written to at the end.
     pub(super) junit: Option<PathBuf>,
+    /// How the workflow is rehearsed, if it is.
+    pub(super) rehearsal: Option<Rehearsed>,
 }
 
 /// What the command line asks of the items of a job.
@@ -78,12 +80,26 @@ pub(super) fn go(
     let reporter = progress::reporter(&file.loaded.workflow, out.color());
     let (reporter, notebook) = Bookkeeping::of(reporter);
     let (items, junit) = (world.items, world.junit.clone());
+    let is_rehearsal = world.rehearsal.is_some();
     let settings = settings(args, world, file, reporter, out)?;
     let kept_at = settings.layout.clone();
     let (ending, fold, replayed) =
         see_through(settings, job, async |settings| begin(settings)?.go().await)?;
     replays::tell(&replayed, out);
-    finish(args, &kept_at, job, (ending, &fold), &notebook, out)?;
+    let notebook = notebook::taken(&notebook);
+    let notebook = notebook.whole(&kept_at, job).map_err(|error| job_error(job, error))?;
+    let program = context::program(args);
+    let (layout, id) = (&kept_at, job);
+    let over = Over {
+        program: &program,
+        layout,
+        id,
+        job: &fold,
+        ending,
+        notebook: &notebook,
+        is_rehearsal,
+    };
+    finish(&over, out);
     if let Some(path) = &junit {
         junit::write(path, &kept_at, job, &fold)
             .map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
@@ -121,23 +137,41 @@ fn settings(
 ) -> Result<Settings, CliError> {
     let layout = context::layout(&world.home, &world.repo)?;
     context::claim_name(&layout, &world.repo)?;
-    let config = Config::load(args, Some(world.repo.root()))?;
-    let workflow = file.loaded.workflow;
+    let checkout = match &world.rehearsal {
+        Some(rehearsed) => &rehearsed.checkout,
+        None => world.repo.root(),
+    };
+    let config = Config::load(args, Some(checkout))?;
+    refuse_beyond(&file, &config, out)?;
+    let mut workflow = file.loaded.workflow;
+    if let Some(rehearsed) = &world.rehearsal {
+        let original = workflow.clone();
+        rehearsed
+            .rehearsal
+            .prepare(&mut workflow, &|name| agents::configured(&original, &config, name));
+    }
+    workflow.budget.job_usd = world.spending.budget_usd.or(workflow.budget.job_usd);
     let files = env_files(&workflow, &file.directory)?;
     let base_env = environment(&files);
     let env = chosen_env(&workflow, world.profile.as_deref())?;
-    let configured = agents(&workflow, &config, &base_env)?;
+    let configured = agents::needed(&workflow, &config, &base_env)?;
+    agents::refuse_bypass(&workflow, &configured, &base_env, &env)?;
+    agents::warn_of_unknown_costs(&workflow, &configured, out);
     let mut found = found(&workflow, &configured, &base_env, &files, &env);
-    found.policy_snapshot = replay_policy::snapshot(world.repo.root(), out);
+    found.policy_snapshot = replay_policy::snapshot(checkout, out);
     let agents = configured.iter().map(|(name, config)| ((*name).to_owned(), agent::agent(config)));
     let agents = agents.collect();
     let secrets = secrets(&workflow.secrets, &file.directory, out)?;
+    let masked = masked(&secrets, &base_env, &layout, &world.repo)?;
+    let sandbox = sandbox(&workflow, &world.repo, &base_env)?;
     let shutdown = Shutdown::default();
     Ok(Settings {
         program: program()?,
         base_env,
         env,
         secrets,
+        masked,
+        sandbox,
         agents,
         grace: config.grace.value,
         idle_timeout: config.idle_timeout.value,
@@ -146,6 +180,7 @@ fn settings(
         durability: config.durability.value,
         max_parallel: world.items.max_parallel,
         needs_items: world.items.needs_items,
+        waits: !world.spending.no_wait,
         shutdown: shutdown.clone(),
         reporter,
         confirm: Some(progress::confirm(world.yes, shutdown)),
@@ -168,7 +203,7 @@ pub(super) fn run_facts(
     let files = env_files(workflow, &file.directory)?;
     let base_env = environment(&files);
     let env = chosen_env(workflow, profile)?;
-    let configured = agents(workflow, &config, &base_env)?;
+    let configured = agents::needed(workflow, &config, &base_env)?;
     let found = found(workflow, &configured, &base_env, &files, &env);
     Ok(RunFacts { workflow_hash: file.hash(), found })
 }
@@ -198,25 +233,16 @@ fn see_through<T>(
 }
 
 /// Says what a run came to.
-fn finish(
-    args: &Args,
-    layout: &Layout,
-    id: &JobId,
-    (ending, job): (Ending, &Job),
-    notebook: &Mutex<Notebook>,
-    out: &mut Output,
-) -> Result<(), CliError> {
-    let notebook =
-        notebook::taken(notebook).whole(layout, id).map_err(|error| job_error(id, error))?;
-    let program = context::program(args);
-    let over = Over { program: &program, layout, id, job, ending, notebook: &notebook };
-    summary::show(&over, out);
+fn finish(over: &Over<'_>, out: &mut Output) {
+    summary::show(over, out);
+    if over.is_rehearsal {
+        return;
+    }
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty())
-        && let Err(error) = step_summary::append(Path::new(&path), job, &notebook)
+        && let Err(error) = step_summary::append(Path::new(&path), over.job, over.notebook)
     {
         out.note(format_args!("warning: the GitHub step summary was not written: {error}"));
     }
-    Ok(())
 }
 
 /// Refuses a workflow with keys that this version cannot honour.
@@ -234,6 +260,21 @@ pub(super) fn refuse_unsupported(file: &File) -> Result<(), CliError> {
     let keys = keys.join(", ");
     Err(CliError::new(Exit::Invalid, format!("this version cannot honour {keys}"))
         .with_hint(format!("take `{}` out to run the workflow without it", first.key)))
+}
+
+/// Refuses a workflow that asks of agents what they cannot do.
+fn refuse_beyond(file: &File, config: &Config, out: &mut Output) -> Result<(), CliError> {
+    let found = agents::beyond(&file.loaded.workflow, config);
+    let color = out.color();
+    for one in &found {
+        out.rendered(&format!("{}\n", diagnostics::human(&file.loaded.sources, one, color)));
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let message = "the workflow asks of agents what they cannot do";
+    Err(CliError::new(Exit::Invalid, message)
+        .with_hint("`prodigy config` shows where each agent is configured"))
 }
 
 /// Returns the program that supervisors are started from.
@@ -287,36 +328,18 @@ fn chosen_env(workflow: &Workflow, profile: Option<&str>) -> Result<Vec<EnvVar>,
     Ok(env)
 }
 
-/// Returns the agents that the workflow names; all of them must be there before anything starts.
-fn agents<'a>(
-    workflow: &'a Workflow,
-    config: &'a Config,
+/// Makes sure that the sandbox of the workflow can be made before anything starts.
+fn sandbox(
+    workflow: &Workflow,
+    repo: &Repo,
     env: &[(OsString, OsString)],
-) -> Result<Vec<(&'a str, &'a AgentConfig)>, CliError> {
-    let mut agents = Vec::new();
-    for (name, step) in workflow.agents_needed() {
-        let found: Option<&'a AgentConfig> =
-            workflow.agents.get(name).or_else(|| config.agents.get(name).map(|found| &found.value));
-        let label = prodigy_core::workflow::step_label(step);
-        let Some(found) = found else {
-            let message = format!("no agent named `{name}` is configured, and `{label}` needs it");
-            return Err(CliError::new(Exit::Invalid, message).with_hint(format!(
-                "add `agents: {{ {name}: {{ type: command, command: [PROGRAM] }} }}` to the workflow or to `.prodigy/config.yml`"
-            )));
-        };
-        let agent = agent::agent(found);
-        if let Some(program) = agent.program()
-            && find_program(program, env).is_none()
-        {
-            let message = format!(
-                "the program `{program}` of agent `{name}` is not installed, and `{label}` needs it"
-            );
-            return Err(CliError::new(Exit::Invalid, message)
-                .with_hint("install it, or name another one under `agents`"));
-        }
-        agents.push((name, found));
-    }
-    Ok(agents)
+) -> Result<Option<Sandbox>, CliError> {
+    let Some(config) = &workflow.sandbox else { return Ok(None) };
+    let found = Sandbox::find(config, repo.root(), env);
+    found.map(Some).map_err(|error| {
+        CliError::new(Exit::Invalid, error.to_string())
+            .with_hint(format!("{}, or take `sandbox` out", error.hint()))
+    })
 }
 
 /// Turns an error of a run into one for people.
@@ -350,6 +373,10 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
             let hint = error.hint().map_or_else(|| resume.clone(), str::to_owned);
             (Exit::Failure, Some(hint))
         }
+        run::Error::Daybook(_) => (
+            Exit::Failure,
+            Some("mend that, or take `day_usd` out of `budget` to run without it".to_owned()),
+        ),
         run::Error::Letters(_) => {
             (Exit::Failure, Some(format!("`prodigy dlq fsck {job}` makes them anew")))
         }

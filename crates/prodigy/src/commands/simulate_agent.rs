@@ -1,6 +1,9 @@
 //! `prodigy __simulate`: the process of the simulated agent.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use prodigy_core::workflow::SimulatedTurn;
 use prodigy_engine::agent::{TurnEnd, perform};
@@ -9,26 +12,29 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
 /// Be the simulated agent: read a turn from standard input and carry it out here
 #[derive(clap::Args, Debug)]
-pub(crate) struct SimulateAgentArgs {}
+pub(crate) struct SimulateAgentArgs {
+    /// The file that says when the usage limit is reset, for all agents that are given it
+    #[arg(long, value_name = "FILE")]
+    limit: Option<PathBuf>,
+}
 
 pub(super) fn run(
     _args: &Args,
-    _command: &SimulateAgentArgs,
-    out: &mut Output,
+    command: &SimulateAgentArgs,
+    _out: &mut Output,
 ) -> Result<Exit, CliError> {
     let turn: SimulatedTurn = serde_json::from_reader(io::stdin().lock()).map_err(|error| {
         CliError::new(Exit::Usage, "standard input is not a turn of the simulated agent")
             .because(error)
     })?;
-    let end = perform(&turn, Path::new(".")).map_err(|error| {
-        CliError::new(Exit::Failure, "the simulated agent could not do its work").because(error)
-    })?;
-    match end {
-        TurnEnd::Answered(line) => {
-            out.raw(line.as_bytes())?;
-            out.raw(b"\n")?;
-            Ok(Exit::Success)
-        }
-        TurnEnd::Failed(message) => Err(CliError::new(Exit::Failure, message)),
-    }
+    // Its events are for whoever reads the stream, as they happen.
+    let mut stream = io::stdout().lock();
+    let end =
+        perform(&turn, Path::new("."), command.limit.as_deref(), &mut stream).map_err(|error| {
+            CliError::new(Exit::Failure, "the simulated agent could not do its work").because(error)
+        })?;
+    Ok(match end {
+        TurnEnd::Answered => Exit::Success,
+        TurnEnd::Failed => Exit::Failure,
+    })
 }

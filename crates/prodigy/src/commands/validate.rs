@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::workflow::{Body, Loaded, Workflow};
 
+use super::agents;
 use crate::{
     cli::Args,
+    config::{Config, repo_root},
     error::CliError,
     exit::Exit,
     input,
@@ -32,20 +34,19 @@ pub(crate) struct ValidateArgs {
     format: ComplaintFormat,
 }
 
-pub(super) fn run(
-    _args: &Args,
-    command: &ValidateArgs,
-    out: &mut Output,
-) -> Result<Exit, CliError> {
-    let files = command.files.iter().map(|path| (path.clone(), check(path))).collect();
+pub(super) fn run(args: &Args, command: &ValidateArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let config = Config::load(args, repo_root(&here).as_deref())?;
+    let files = command.files.iter().map(|path| (path.clone(), check(path, &config))).collect();
     report(files, command.format, out)
 }
 
-/// Checks one file, with everything it includes.
-fn check(path: &Path) -> Result<Checked, input::Error> {
+/// Checks one file, with everything it includes and the agents that are configured elsewhere.
+fn check(path: &Path, config: &Config) -> Result<Checked, input::Error> {
     let (parsed, _) = workflow_file::parse(path)?;
     Ok(match parsed {
-        Ok(Loaded { workflow, sources, warnings }) => {
+        Ok(Loaded { workflow, sources, mut warnings }) => {
+            warnings.extend(agents::beyond(&workflow, config));
             Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
         Err(rejected) => rejected.into(),

@@ -25,10 +25,7 @@ const NAMED: usize = 5;
 /// Says what a run with items came to, and what to type next.
 pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     let Some(end) = &over.job.end else { return };
-    let cost = match over.job.cost_usd {
-        cost if cost > 0.0 => format!(" · cost ${cost:.2}"),
-        _ => String::new(),
-    };
+    let cost = over.cost();
     let took = duration::show(over.notebook.took());
     let headline = headline(end, over.ending);
     let progress = match over.ending {
@@ -50,8 +47,11 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
         replayed(map, out);
         failures(map, over.notebook, out);
     }
+    over.tell_money(out);
     left_behind(over, out);
-    next(end, over, out);
+    if !over.is_rehearsal {
+        next(end, over, out);
+    }
 }
 
 fn headline(end: &End, ending: Ending) -> String {
@@ -175,9 +175,12 @@ fn left_behind(over: &Over<'_>, out: &mut Output) {
         ));
     }
     match &job.end {
-        Some(End::Completed(_)) => merged(job, out),
-        Some(End::Failed { .. } | End::Paused { .. }) => kept(job, out),
+        Some(End::Completed(_)) => merged(over, out),
+        Some(End::Failed { .. } | End::Paused { .. }) => kept(over, out),
         None => {}
+    }
+    if over.is_rehearsal {
+        return;
     }
     for (_, path) in &notebook.kept {
         out.note(format_args!("kept: {path}"));
@@ -227,7 +230,7 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
             if dead {
                 out.note(format_args!("see: {program} dlq show {id}"));
             }
-            out.note(format_args!("next: {program} resume {id}"));
+            over.suggest_resume(out);
         }
     }
 }

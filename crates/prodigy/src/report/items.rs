@@ -102,22 +102,22 @@ impl Teller {
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => None,
         }
     }
@@ -182,6 +182,18 @@ impl Teller {
                 let line = self.failure(item, failure, &format!("in the DLQ after {after}"));
                 self.failures.add(important(Sign::Cross, line))
             }
+            Event::MergeConflict { paths, resolver: Some(resolver), .. } => {
+                let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
+                let text = format!("{item}: conflict in {files}; {resolver} is to resolve it");
+                vec![important(Sign::Tilde, text)]
+            }
+            Event::ResolutionCompleted { duration_ms, .. } => {
+                let (sign, text) =
+                    self.merging.remove(item).unwrap_or_else(|| (Sign::Tick, item.to_string()));
+                let text = format!("{text} · conflict resolved  {}", took(*duration_ms));
+                self.merging.insert(item.clone(), (sign, text));
+                Vec::new()
+            }
             Event::GitTampering { changes } => self.tampering(item, changes),
             Event::StepCompleted(step) if step.adopted => {
                 let text = format!("{item}: step {}{ADOPTED}", step.step);
@@ -197,28 +209,27 @@ impl Teller {
             | Event::ItemsSelected { .. }
             | Event::ItemQueued {}
             | Event::AgentStarted { .. }
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | Event::ResolutionStarted { .. }
+            | Event::ResolutionFailed { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
+            | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => Vec::new(),
         }
     }

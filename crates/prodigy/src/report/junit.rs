@@ -171,6 +171,8 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
                 }
             }
             Event::AgentFailed(failed) => self.add(id, failed.duration_ms),
+            Event::ResolutionCompleted { duration_ms, .. }
+            | Event::ResolutionFailed { duration_ms, .. } => self.add(id, *duration_ms),
             Event::WorktreeMerged { .. } => self.case(id, &Verdict::Passed)?,
             // One that is replayed later has come to no end yet.
             Event::ItemDeadLettered { .. } if self.is_replayed_later(item) => {}
@@ -190,28 +192,26 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::ItemQueued {}
             | Event::AgentStarted { .. }
             | Event::AgentRetrying { .. }
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | Event::ResolutionStarted { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())
@@ -259,30 +259,28 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::AgentRetrying { .. }
             | Event::ItemSkipped { .. }
             | Event::ItemDeadLettered { .. }
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())
@@ -298,7 +296,9 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
                 | Stage::Waiting { .. }
                 | Stage::Running { .. }
                 | Stage::Handling { .. }
-                | Stage::Merging(_) => {
+                | Stage::Merging(_)
+                | Stage::Conflicted(_)
+                | Stage::Resolving { .. } => {
                     self.case(item.id.as_str(), &Verdict::Skipped("the job stopped before it"))?;
                 }
             }

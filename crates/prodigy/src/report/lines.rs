@@ -8,6 +8,8 @@ use prodigy_core::{
     job::Job,
 };
 
+use super::checkout;
+
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
 
@@ -101,11 +103,12 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         Event::WorktreePreserved { path, reason, .. } => {
             important(Sign::Dot, format!("the worktree `{path}` is kept: {reason}"))
         }
-        Event::MergeConflict { target, paths } => {
+        Event::MergeConflict { target, paths, .. } => {
             let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
             important(Sign::Cross, format!("conflict with `{target}` in {files}"))
         }
         Event::GitTampering { changes } => important(Sign::Cross, tampering(changes)),
+        Event::CheckoutChanged { changes } => important(Sign::Cross, checkout::line(changes)),
         Event::JobPaused { .. }
         | Event::JobCompleted { .. }
         | Event::JobFailed { .. }
@@ -119,24 +122,21 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::AgentRetrying { .. }
         | Event::ItemSkipped { .. }
         | Event::ItemDeadLettered { .. }
-        | Event::CircuitOpen { .. }
-        | Event::CircuitHalfOpen {}
-        | Event::CircuitClosed {}
+        | prodigy_core::circuit_news!()
         | Event::StepStarted { .. }
         | Event::AgentUsage { .. }
+        | prodigy_core::agent_news!()
+        | Event::AgentReleased { .. }
+        | prodigy_core::spending_news!()
         | Event::WorktreeCreated { .. }
         | Event::WorktreeMerged { .. }
         | Event::WorktreeCleaned { .. }
+        | prodigy_core::resolution_news!()
         | Event::ReplayStarted { .. }
         | Event::DlqItemRemoved { .. }
         | Event::DlqItemUpdated { .. }
-        | Event::ApprovalRequested(_)
-        | Event::ApprovalGranted { .. }
-        | Event::ApprovalDenied { .. }
-        | Event::EffectPrepared(_)
-        | Event::EffectCommitted { .. }
-        | Event::EffectReconciled { .. }
-        | Event::EffectCompensated { .. }
+        | prodigy_core::approval_news!()
+        | prodigy_core::effect_news!()
         | Event::CheckpointCreated { .. } => None,
     }
 }

@@ -2,6 +2,7 @@
 
 mod block;
 pub(crate) mod checked;
+pub(crate) mod checkout;
 pub(crate) mod diagnostics;
 #[cfg(test)]
 mod fixture;
@@ -10,9 +11,11 @@ mod items;
 pub(crate) mod junit;
 mod lines;
 mod live;
+pub(crate) mod money;
 pub(crate) mod notebook;
 mod plain;
 pub(crate) mod progress;
+pub(crate) mod rehearsal;
 pub(crate) mod replays;
 pub(crate) mod step_summary;
 pub(crate) mod summary;

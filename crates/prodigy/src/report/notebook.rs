@@ -8,10 +8,10 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::{Event, Record},
+    event::{CheckoutChange, Event, Record},
     failure::Failure,
     ids::{ItemId, JobId},
-    job::Job,
+    job::{Costs, Job},
 };
 use prodigy_engine::{
     run::Reporter,
@@ -22,6 +22,8 @@ use prodigy_engine::{
 const MOST_FAILURES: usize = 50;
 /// The most kept worktrees that are named.
 const MOST_KEPT: usize = 10;
+/// The most changes of the user's checkout that are kept one by one.
+const MOST_CHANGES: usize = 10;
 
 /// What happened to items, as far as people are told, in bounded memory.
 #[derive(Debug, Default)]
@@ -40,6 +42,12 @@ pub(crate) struct Notebook {
     pub(crate) kept: Vec<(ItemId, String)>,
     /// All that were kept.
     pub(crate) kept_in_all: BTreeSet<ItemId>,
+    /// What changed in the user's checkout: the first of it.
+    pub(crate) checkout: Vec<CheckoutChange>,
+    /// How much of it there is.
+    pub(crate) checkout_in_all: usize,
+    /// What agents cost.
+    pub(crate) costs: Costs,
     /// Items with files uncommitted whose commits are being merged.
     merging: BTreeSet<ItemId>,
 }
@@ -60,8 +68,14 @@ impl Notebook {
     pub(crate) fn apply(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.timestamp);
+        self.costs.apply(record);
         if let Event::JobStarted(_) | Event::JobResumed { .. } = &record.event {
             self.began = Some(record.timestamp);
+        }
+        if let Event::CheckoutChanged { changes } = &record.event {
+            self.checkout_in_all += changes.len();
+            let room = MOST_CHANGES.saturating_sub(self.checkout.len());
+            self.checkout.extend(changes.iter().take(room).cloned());
         }
         let Some(item) = &record.item_id else { return };
         match &record.event {
@@ -105,28 +119,26 @@ impl Notebook {
             | Event::AgentStarted { .. }
             | Event::AgentCompleted(_)
             | Event::AgentFailed(_)
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::StepStarted { .. }
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => {}
         }
     }

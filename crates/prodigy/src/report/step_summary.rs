@@ -13,7 +13,7 @@ use prodigy_core::{
     job::{End, Job, MapState},
 };
 
-use super::{item_totals::retried, notebook::Notebook};
+use super::{item_totals::retried, money, notebook::Notebook};
 
 /// The longest text of others that is shown, in characters.
 const LONGEST: usize = 300;
@@ -48,7 +48,15 @@ fn markdown(job: &Job, notebook: &Notebook) -> String {
             row("Failed", (job.failures() + ended_it).to_string());
         }
     }
-    row("Cost", format!("${:.2}", job.cost_usd));
+    let costs = &notebook.costs;
+    let cost = money::total(costs);
+    row("Cost", cost.unwrap_or_else(|| money::dollars(job.cost_usd)));
+    if costs.lost_usd > 0.0 {
+        row("Lost in attempts that came to nothing", money::dollars(costs.lost_usd));
+    }
+    if !costs.tokens.is_empty() {
+        row("Tokens", costs.tokens.total().to_string());
+    }
     row("Duration", duration::show(notebook.took()));
     if let Some(End::Failed { step, failure }) = &job.end {
         let (step, kind) = (code(step), failure.kind.code());

@@ -1,13 +1,21 @@
 //! What a run came to, and what to type next.
 
+use std::fmt;
+
 use prodigy_core::{
-    event::{CompletedStatus, Mode, PauseReason},
+    event::{BudgetScope, CompletedStatus, Mode, PauseReason},
     ids::JobId,
     job::{End, Ending, Job},
 };
 use prodigy_engine::store::Layout;
 
-use super::{item_totals::show_items, lines::count, notebook::Notebook};
+use super::{
+    checkout,
+    item_totals::show_items,
+    lines::count,
+    money::{self, Money},
+    notebook::Notebook,
+};
 use crate::{
     exit::Exit,
     output::{Output, one_line},
@@ -22,6 +30,8 @@ pub(crate) fn exit(ending: Ending) -> Exit {
         Ending::NoItems => Exit::NoItems,
         Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
         Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
+        Ending::Paused(PauseReason::UsageLimit) => Exit::TryLater,
+        Ending::Paused(PauseReason::OutOfCredits | PauseReason::Budget) => Exit::Budget,
         Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
             Exit::Failure
         }
@@ -42,10 +52,13 @@ pub(crate) struct Over<'a> {
     pub(crate) ending: Ending,
     /// What happened to its items.
     pub(crate) notebook: &'a Notebook,
+    /// Whether it was a rehearsal: its files are gone, and no command finds them.
+    pub(crate) is_rehearsal: bool,
 }
 
 /// Says what a run came to.
 pub(crate) fn show(over: &Over<'_>, out: &mut Output) {
+    checkout::warn(&over.notebook.checkout, over.notebook.checkout_in_all, out);
     match over.job.mode() {
         Mode::Sequential => show_steps(over, out),
         Mode::Mapreduce => show_items(over, out),
@@ -55,8 +68,7 @@ pub(crate) fn show(over: &Over<'_>, out: &mut Output) {
 fn show_steps(over: &Over<'_>, out: &mut Output) {
     let Over { program, id, job, ending, .. } = over;
     let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
-    let cost =
-        if job.cost_usd > 0.0 { format!(" · cost ${:.2}", job.cost_usd) } else { String::new() };
+    let cost = over.cost();
     match (&job.end, *ending) {
         (Some(End::Completed(status)), _) => {
             let how = match status {
@@ -66,8 +78,9 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
                 }
             };
             out.note(format_args!("\n{how} · {steps}{cost}"));
-            merged(job, out);
-            out.note(format_args!("next: {program} events {id}"));
+            over.tell_money(out);
+            merged(over, out);
+            over.suggest(format_args!("next: {program} events {id}"), out);
         }
         (Some(End::Failed { step, failure }), _) => {
             out.note(format_args!(
@@ -77,31 +90,85 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             for line in failure.output_tail.lines() {
                 out.note(format_args!("  | {line}"));
             }
-            kept(job, out);
-            out.note(format_args!("output: {program} logs {id} {step}"));
-            out.note(format_args!("next: {program} resume {id}"));
+            over.tell_money(out);
+            kept(over, out);
+            over.suggest(format_args!("output: {program} logs {id} {step}"), out);
+            over.suggest(format_args!("next: {program} resume {id}"), out);
         }
         (Some(End::Paused { message, .. }), Ending::MergeOutstanding) => {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
+            over.tell_money(out);
             out.note(message);
-            kept(job, out);
+            kept(over, out);
             let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
             if target.is_some() {
-                out.note(format_args!("next: {program} resume {id} -y"));
+                over.suggest(format_args!("next: {program} resume {id} -y"), out);
             }
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
-            out.note(format_args!("next: {program} resume {id}"));
+            over.tell_money(out);
+            over.suggest_resume(out);
         }
         (None, _) => {}
     }
 }
 
+impl Over<'_> {
+    /// Returns what it cost and what is left.
+    fn money(&self) -> Money<'_> {
+        let started = self.job.started.as_ref();
+        let budget = started.map(|started| started.budget).unwrap_or_default();
+        Money {
+            costs: &self.notebook.costs,
+            successful: self.job.map.as_ref().map(|map| map.counts.successful),
+            budget,
+            today_usd: budget.day_usd.and_then(|_| money::today_usd(self.layout)),
+        }
+    }
+
+    /// Returns what it cost, as the end of a line.
+    pub(super) fn cost(&self) -> String {
+        let total = money::total(&self.notebook.costs);
+        total.map(|total| format!(" · cost {total}")).unwrap_or_default()
+    }
+
+    /// Says more about what it cost, and what is left.
+    pub(super) fn tell_money(&self, out: &mut Output) {
+        let money = self.money();
+        for (name, parts) in [("cost", money.details()), ("budget", money.left())] {
+            if !parts.is_empty() {
+                out.note(format_args!("{name}: {}", parts.join(" · ")));
+            }
+        }
+    }
+
+    /// Says how to go on with it.
+    pub(super) fn suggest_resume(&self, out: &mut Output) {
+        let Self { program, id, job, .. } = self;
+        let more = match job.overspent.map(|overspent| overspent.scope) {
+            Some(BudgetScope::Job) => " --budget-usd USD",
+            Some(BudgetScope::Day) | None => "",
+        };
+        self.suggest(format_args!("next: {program} resume {id}{more}"), out);
+    }
+
+    /// Says where something is or what to type, unless it was a rehearsal.
+    pub(super) fn suggest(&self, what: impl fmt::Display, out: &mut Output) {
+        if !self.is_rehearsal {
+            out.note(what);
+        }
+    }
+}
+
 /// Says what was merged where.
-pub(super) fn merged(job: &Job, out: &mut Output) {
+pub(super) fn merged(over: &Over<'_>, out: &mut Output) {
+    let job = over.job;
     let target = job.started.as_ref().and_then(|started| started.target_branch.as_deref());
     match (&job.merged, target) {
+        (Some(_), Some(target)) if over.is_rehearsal => {
+            out.note(format_args!("would be merged into {target}"));
+        }
         (Some(commit), Some(target)) => {
             let short: String = commit.chars().take(10).collect();
             out.note(format_args!("merged into {target} at {short}"));
@@ -111,8 +178,8 @@ pub(super) fn merged(job: &Job, out: &mut Output) {
 }
 
 /// Says where the work is.
-pub(super) fn kept(job: &Job, out: &mut Output) {
-    if let Some(tree) = &job.tree {
-        out.note(format_args!("worktree: {} (branch {})", tree.path, tree.branch));
+pub(super) fn kept(over: &Over<'_>, out: &mut Output) {
+    if let Some(tree) = &over.job.tree {
+        over.suggest(format_args!("worktree: {} (branch {})", tree.path, tree.branch), out);
     }
 }

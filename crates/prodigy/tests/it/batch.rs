@@ -139,11 +139,14 @@ fn what_makes_no_sense_is_refused() {
     hint: `prodigy schema workflow` describes every key
     [exit 9]
     "#);
+    let agent = "agents: { claude: { type: claude, command: [no-such-program] } }\n";
+    world.write(".prodigy/config.yml", agent);
     assert_snapshot!(batch(&world, &["src/*.txt", "-c", "/review ${item}"]), @"
     ----- stderr -----
-    error: no agent named `claude` is configured, and `claude: /review ${item}` needs it
+    note: 1 uncommitted change in your checkout is not part of this run
+    error: the program `no-such-program` of agent `claude` is not installed, and `claude: /review ${item}` needs it
 
-    hint: add `agents: { claude: { type: command, command: [PROGRAM] } }` to the workflow or to `.prodigy/config.yml`
+    hint: install it, or name another one under `agents`
     [exit 9]
     ");
 }

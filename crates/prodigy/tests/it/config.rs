@@ -186,11 +186,11 @@ fn what_is_wrong_with_an_agent_is_reported_where_it_stands() {
     insta::assert_snapshot!(world.prodigy(&["config", "show"]), @"
     ----- stderr -----
     error: the configuration is invalid
-      .prodigy/config.yml:2:13: `type` must be `command` or `simulated`, found `magic`
+      .prodigy/config.yml:2:13: `type` must be `claude`, `codex`, `command` or `simulated`, found `magic`
       .prodigy/config.yml:3:3: an agent of type `command` needs `command`; add `command: …`
       .prodigy/config.yml:4:33: unknown key `promt` in a rule; did you mean `prompt`?
       .prodigy/config.yml:5:41: `(` is not a regular expression: unclosed group
-      .prodigy/config.yml:6:3: `e` must be a mapping with `type: command` or `type: simulated`, found `run it`
+      .prodigy/config.yml:6:3: `e` must be a mapping with `type: claude`, `type: codex`, `type: command` or `type: simulated`, found `run it`
     [exit 9]
     ");
 }

@@ -56,7 +56,8 @@ fn a_machine_with_everything_is_fine() {
     ok    repository  — `$ROOT/repo` on branch `main`
     ok    sh          — $ROOT/bin/sh
     ok    bash        — $ROOT/bin/bash
-    ok    agents      — $ROOT/bin/claude
+    ok    agents      — claude: $ROOT/bin/claude, it does not say its version
+    warn  sandbox     — `sandbox: bubblewrap` is refused: the sandbox needs `bwrap`, which is not on the `PATH`; install the package `bubblewrap` (`apt-get install bubblewrap`)
     ");
     assert!(!world.home().exists(), "looking made the home");
     fs::create_dir(world.home()).unwrap();
@@ -98,7 +99,12 @@ fn a_machine_with_everything_is_fine() {
         {
           "status": "ok",
           "name": "agents",
-          "detail": "$ROOT/bin/claude"
+          "detail": "claude: $ROOT/bin/claude, it does not say its version"
+        },
+        {
+          "status": "warn",
+          "name": "sandbox",
+          "detail": "`sandbox: bubblewrap` is refused: the sandbox needs `bwrap`, which is not on the `PATH`; install the package `bubblewrap` (`apt-get install bubblewrap`)"
         }
       ]
     }
@@ -116,6 +122,7 @@ fn what_is_missing_fails_only_if_it_is_needed() {
     fail  sh          — not on the `PATH`
     warn  bash        — not on the `PATH`
     warn  agents      — none of claude, codex found: shell steps work without
+    warn  sandbox     — `sandbox: bubblewrap` is refused: the sandbox needs `bwrap`, which is not on the `PATH`; install the package `bubblewrap` (`apt-get install bubblewrap`)
     [exit 1]
     ");
 }
@@ -131,6 +138,7 @@ fn an_old_git_is_named() {
     ok    sh          — $ROOT/bin/sh
     warn  bash        — not on the `PATH`
     warn  agents      — none of claude, codex found: shell steps work without
+    warn  sandbox     — `sandbox: bubblewrap` is refused: the sandbox needs `bwrap`, which is not on the `PATH`; install the package `bubblewrap` (`apt-get install bubblewrap`)
     [exit 1]
     ");
 }

@@ -21,7 +21,10 @@ use prodigy_core::{
     workflow::{self, grammar},
     yaml,
 };
-use prodigy_testkit::World;
+use prodigy_testkit::{
+    World,
+    model::{Behaviour, ModelScript, ScriptedModel},
+};
 use regex::Regex;
 use rustix::process::Signal;
 
@@ -36,6 +39,9 @@ const PAGES: &[&str] = &[
     "docs/guide/dead-letters.md",
     "docs/guide/replaying-safely.md",
     "docs/guide/agents.md",
+    "docs/guide/running-claude.md",
+    "docs/guide/limits-cost-safety.md",
+    "docs/guide/rehearsing.md",
     "docs/guide/when-things-stop.md",
 ];
 
@@ -270,7 +276,11 @@ fn until(mut holds: impl FnMut() -> bool) {
 
 /// Runs everything on a page that is marked to be run.
 fn runs_as_it_says(page: &str) {
-    let world = world();
+    runs_in(&world(), page);
+}
+
+/// Does the same in a world of the test's own.
+fn runs_in(world: &World, page: &str) {
     let mut ran = 0;
     for block in blocks(page) {
         if let Some(name) = block.marked("file") {
@@ -279,9 +289,9 @@ fn runs_as_it_says(page: &str) {
         }
         if block.is_marked("run") {
             for (command, expected) in commands(&block) {
-                let printed = run(&world, &command, &expected);
+                let printed = run(world, &command, &expected);
                 let expected = expected.replace("^C\n", "");
-                let (printed, expected) = (stable(&world, &printed), stable(&world, &expected));
+                let (printed, expected) = (stable(world, &printed), stable(world, &expected));
                 assert!(
                     printed == expected,
                     "{}: `{command}` printed\n{printed}\n\nand should print\n{expected}",
@@ -322,6 +332,44 @@ fn the_guide_to_items_that_fail_runs_as_it_says() {
 #[test]
 fn the_guide_to_safe_replays_runs_as_it_says() {
     runs_as_it_says("docs/guide/replaying-safely.md");
+}
+
+#[test]
+fn the_guide_to_limits_and_money_runs_as_it_says() {
+    runs_as_it_says("docs/guide/limits-cost-safety.md");
+}
+
+#[test]
+fn the_guide_to_rehearsals_runs_as_it_says() {
+    runs_as_it_says("docs/guide/rehearsing.md");
+}
+
+/// The agent is the real one; only its model is scripted.
+#[test]
+fn the_guide_to_claude_runs_as_it_says() {
+    let script = ["one", "two", "three"].into_iter().fold(
+        ModelScript::new(Behaviour::Answer("There is nothing to do.".to_owned())),
+        |script, name| {
+            let file = format!("docs/{name}.txt");
+            let commands = format!(
+                "echo Heading >> {file} && git add {file} && git commit -qm 'Add a heading to {file}'"
+            );
+            script.on(&file, Behaviour::Shell(commands))
+        },
+    );
+    let model = ScriptedModel::start(script);
+    let claude = prodigy_testkit::agents::claude();
+    let binaries = Path::new(env!("CARGO_BIN_EXE_prodigy")).parent().unwrap().display();
+    let path = format!(
+        "{binaries}:{}:{}",
+        claude.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+        .env("PATH", &path)
+        .env("ANTHROPIC_BASE_URL", &model.url())
+        .env("ANTHROPIC_API_KEY", "sk-ant-test");
+    runs_in(&world, "docs/guide/running-claude.md");
 }
 
 #[test]
@@ -374,7 +422,7 @@ fn the_guide_to_many_items_names_every_key_that_only_such_workflows_have() {
 
 #[test]
 fn the_reference_is_what_the_binary_says() {
-    let pages: [(&str, &[&str]); 11] = [
+    let pages: [(&str, &[&str]); 13] = [
         ("cli.md", &["__reference", "cli"]),
         ("dead-letters.md", &["__reference", "dead-letters"]),
         ("dlq-item.schema.json", &["schema", "dlq-item"]),
@@ -382,6 +430,8 @@ fn the_reference_is_what_the_binary_says() {
         ("events.md", &["__reference", "events"]),
         ("exit-codes.md", &["__reference", "exit-codes"]),
         ("failure-codes.md", &["__reference", "failure-codes"]),
+        ("faults.md", &["__reference", "faults"]),
+        ("faults.schema.json", &["schema", "faults"]),
         ("policy.md", &["__reference", "policy"]),
         ("policy.schema.json", &["schema", "policy"]),
         ("workflow.md", &["__reference", "workflow"]),

@@ -118,12 +118,12 @@ fn a_filter_that_makes_no_sense_is_refused() {
     record(&layout(&world), "job-1", &completed());
     let events = |args: &[&str]| world.prodigy(&[&["events", "job-1"], args].concat());
     assert_snapshot!(events(&["--type", "step_startet"]), @"
-        ----- stderr -----
-        error: there is no event type `step_startet`
+    ----- stderr -----
+    error: there is no event type `step_startet`
 
-        hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, replay_started, dlq_item_removed, dlq_item_updated, approval_requested, approval_granted, approval_denied, effect_prepared, effect_committed, effect_reconciled, effect_compensated, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_usage, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, git_tampering, checkpoint_created
-        [exit 2]
-        ");
+    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, replay_started, dlq_item_removed, dlq_item_updated, approval_requested, approval_granted, approval_denied, effect_prepared, effect_committed, effect_reconciled, effect_compensated, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_session_started, agent_tool_used, agent_usage, agent_warned, agent_released, quota_paused, quota_warned, quota_resumed, budget_exceeded, concurrency_changed, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, merge_conflict, resolution_started, resolution_completed, resolution_failed, git_tampering, checkout_changed, checkpoint_created
+    [exit 2]
+    ");
     assert_snapshot!(events(&["--since", "yesterday"]), @"
     ----- stderr -----
     error: `yesterday` is neither a time nor a duration

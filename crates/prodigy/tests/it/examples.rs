@@ -63,41 +63,41 @@ fn every_example_is_run_here() {
 #[test]
 fn the_quickstart_shows_a_newcomer_what_happened() {
     assert_snapshot!(run("quickstart"), @r#"
-    $ prodigy run workflow.yml -y
-    · job [job] · quickstart · 4 steps
-    ✓ 1 choose the languages  [time]
-    ✗ 2.foreach.2.1 claude: Say hello in Spanish: the agent exited with code 1: error: simulated error; attempt 2 follows
-    ✓ 2 translate  [time]
-    ✓ 3 check that none is missing  [time]
-    ✓ 4 write a report  [time]
+        $ prodigy run workflow.yml -y
+        · job [job] · quickstart · 4 steps
+        ✓ 1 choose the languages  [time]
+        ✗ 2.foreach.2.1 claude: Say hello in Spanish: simulated error; attempt 2 follows
+        ✓ 2 translate  [time]
+        ✓ 3 check that none is missing  [time]
+        ✓ 4 write a report  [time]
 
-    completed · 4 of 4 steps · cost $0.03
-    merged into main at [commit]
-    next: prodigy events [job]
+        completed · 4 of 4 steps · cost $0.04
+        merged into main at [commit]
+        next: prodigy events [job]
 
-    $ git log --oneline
-    [commit] write a report
-    [commit] Say hello in Polish
-    [commit] Say hello in Spanish
-    [commit] Say hello in French
-    [commit] Add the workflow
+        $ git log --oneline
+        [commit] write a report
+        [commit] Say hello in Polish
+        [commit] Say hello in Spanish
+        [commit] Say hello in French
+        [commit] Add the workflow
 
-    $ cat greetings.txt report.md
-    Bonjour
-    Hola
-    Cześć
-    # Report
+        $ cat greetings.txt report.md
+        Bonjour
+        Hola
+        Cześć
+        # Report
 
-    3 greetings in 3 commits: ["French","Spanish","Polish"]
+        3 greetings in 3 commits: ["French","Spanish","Polish"]
 
-    Look around:
-      cd $ROOT/prodigy-quickstart.[new]/hello
-      export PRODIGY_HOME=$ROOT/home
-      alias prodigy='$PRODIGY'
-      prodigy events      # what happened
-      prodigy logs        # what each step printed
-    Throw it away: rm -rf $ROOT/prodigy-quickstart.[new]
-    "#);
+        Look around:
+          cd $ROOT/prodigy-quickstart.[new]/hello
+          export PRODIGY_HOME=$ROOT/home
+          alias prodigy='$PRODIGY'
+          prodigy events      # what happened
+          prodigy logs        # what each step printed
+        Throw it away: rm -rf $ROOT/prodigy-quickstart.[new]
+        "#);
 }
 
 /// Sorts lines about items that follow each other: items end in any order.
@@ -118,7 +118,7 @@ fn the_example_of_many_items_retries_one_and_sets_one_aside() {
         · job summaries · summaries · mapreduce
         ✓ setup.1 list the chapters  [time]
         · 3 items
-        ~ the-storm at step 1: the agent exited with code 1: error: simulated error; attempt 2 follows
+        ~ the-storm at step 1: simulated error; attempt 2 follows
         ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 2 follows
         ~ the-wreck at step 1: the step made no commit, and `commit_required` is set; attempt 3 follows
         ✓ the-storm  [time] · 1 commit
@@ -127,10 +127,11 @@ fn the_example_of_many_items_retries_one_and_sets_one_aside() {
         ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
         ✓ reduce.1 write a report  [time]
 
-        completed with failures · 2 of 3 items done · [time] · cost $0.04
+        completed with failures · 2 of 3 items done · [time] · cost $0.06
         items: 2 successful, 1 in the DLQ, 2 tried more than once
         failures:
           no_commit: the step made no commit, and `commit_required` is set  the-wreck
+        cost: $0.03 for each item done · $0.02 lost in attempts that came to nothing
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/book/summaries/mapreduce/dlq/summaries/items
         next: prodigy dlq show summaries
@@ -171,6 +172,7 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         failures:
           network_error: `look the schema up` failed with exit code 7: curl: (7) Failed to connect to schemas.internal port 443: Connection refused  billing, ledger
           schema_invalid: `check the name` failed with exit code 1: error: a module's name has no spaces  legacy-code.f0d06a3fa1c56637d8bca16b35513130
+        cost: $0.03 for each item done
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
         next: prodigy dlq show migrate
@@ -250,6 +252,7 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         replayed: 2 resolved, 0 back in the DLQ
         failures:
           schema_invalid: `check the name` failed with exit code 1: error: a module's name has no spaces  legacy-code.f0d06a3fa1c56637d8bca16b35513130
+        cost: $0.03 for each item done
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
         next: prodigy dlq show migrate
@@ -270,7 +273,7 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         last event  [second]
         took        [time]
         resumed     once
-        cost        $0.12
+        cost        $0.12 · $0.03 for each item done
         branch      prodigy/migrate/job
         merged      [commit] into main
 
@@ -312,6 +315,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
           effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
           max_scheduling_retries: `ask for leave` failed with exit code 1: error: no slot was free (attempts=50)  billing
           schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
+        cost: $0.15 for each item done · $0.12 lost in attempts that came to nothing
         merged into main at [commit]
         kept: $ROOT/home/worktrees/shop/rollout/billing
         kept: $ROOT/home/worktrees/shop/rollout/docs
@@ -359,6 +363,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
           denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement  search
           effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
           schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
+        cost: $0.09 for each item done · $0.12 lost in attempts that came to nothing
         merged into main at [commit]
         kept: $ROOT/home/worktrees/shop/rollout/docs
         kept: $ROOT/home/worktrees/shop/rollout/search
@@ -405,6 +410,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
         failures:
           effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
           schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
+        cost: $0.07 for each item done · $0.12 lost in attempts that came to nothing
         merged into main at [commit]
         kept: $ROOT/home/worktrees/shop/rollout/docs
         kept: $ROOT/home/worktrees/shop/rollout/web
@@ -434,6 +440,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
         completed · 5 of 5 items done · [time] · cost $0.24
         items: 5 successful, 3 tried more than once
         replayed: 3 resolved, 0 back in the DLQ
+        cost: $0.05 for each item done · $0.12 lost in attempts that came to nothing
         merged into main at [commit]
         kept: $ROOT/home/worktrees/shop/rollout/web
         next: prodigy events rollout

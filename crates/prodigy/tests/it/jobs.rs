@@ -41,8 +41,8 @@ fn jobs_are_listed_by_age_with_what_became_of_them() {
     });
     record(&layout, "partly", &[(70, started()), (80, partly)]);
     assert_snapshot!(world.prodigy(&["jobs"]), @"
-    JOB      STATUS                   WORKFLOW  STEPS  STARTED           TOOK
-    done     completed                tidy.yml  3/3    2026-01-02 03:04  5s
+    JOB      STATUS                   WORKFLOW  STEPS  STARTED           TOOK  COST
+    done     completed                tidy.yml  3/3    2026-01-02 03:04  5s    $0.50
     broken   failed                   tidy.yml  1/3    2026-01-02 03:04  3.2s
     dead     interrupted              tidy.yml  1/3    2026-01-02 03:04  1.2s
     stopped  paused                   tidy.yml  0/3    2026-01-02 03:04  10ms
@@ -72,14 +72,14 @@ fn outside_of_a_repository_all_jobs_are_listed() {
     record(&other, "job-2", &failed());
     let output = world.prodigy_command(&["jobs"]).current_dir(world.root()).output().unwrap();
     assert_snapshot!(world.seen(&output), @"
-    JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK  REPOSITORY
-    job-2  failed     tidy.yml  1/3    2026-01-02 03:04  3.2s  other
-    job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s    repo
+    JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK  COST   REPOSITORY
+    job-2  failed     tidy.yml  1/3    2026-01-02 03:04  3.2s         other
+    job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s    $0.50  repo
     ");
     assert_eq!(world.prodigy(&["jobs", "--all"]).stdout, world.seen(&output).stdout);
     assert_snapshot!(world.prodigy(&["jobs"]), @"
-    JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK
-    job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s
+    JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK  COST
+    job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s    $0.50
     ");
 }
 
@@ -113,8 +113,8 @@ fn a_damaged_job_does_not_hide_the_others() {
     record(&layout, "job-2", &failed());
     damage(&layout, "job-2", 3);
     assert_snapshot!(world.prodigy(&["jobs"]), @"
-    JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK
-    job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s
+    JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK  COST
+    job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s    $0.50
     job-2  damaged    tidy.yml  0/3    2026-01-02 03:04  5ms
     ----- stderr -----
     warning: `$ROOT/home/events/repo/job-2/events-20260102T030405Z.jsonl` is damaged at line 3: the checksum does not match; see `prodigy repair job-2 --dry-run`
@@ -185,91 +185,112 @@ fn one_job_is_shown_with_what_to_do_next() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the document is shown as a whole")]
 fn jobs_can_be_read_by_programs() {
     let world = world();
     record(&layout(&world), "job-1", &failed());
     assert_snapshot!(world.prodigy(&["jobs", "--json"]), @r#"
+    {
+      "schema_version": 1,
+      "jobs": [
         {
-          "schema_version": 1,
-          "jobs": [
-            {
-              "job_id": "job-1",
-              "repo": "repo",
-              "status": "failed",
-              "workflow_file": "tidy.yml",
-              "workflow_name": null,
-              "repository": "/repo",
-              "target_branch": "main",
-              "steps_done": 1,
-              "steps_failed": 0,
-              "steps_total": 3,
-              "phase": null,
-              "items": null,
-              "current_step": "2",
-              "started_at": "2026-01-02T03:04:05Z",
-              "last_event_at": "2026-01-02T03:04:08.209Z",
-              "duration_ms": 3209,
-              "resumed": 0,
-              "records": 8,
-              "cost_usd": 0.0,
-              "branch": "prodigy/job",
-              "worktree": "/trees/job",
-              "merged_commit": null,
-              "end": {
-                "failed": {
-                  "step": "2",
-                  "failure": {
-                    "kind": "command_failed",
-                    "message": "exit code 101",
-                    "exit_code": 101
-                  }
-                }
-              },
-              "damage": null
-            }
-          ]
-        }
-        "#);
-    assert_snapshot!(world.prodigy(&["jobs", "show", "job-1", "--json"]), @r#"
-        {
-          "schema_version": 1,
-          "job": {
-            "job_id": "job-1",
-            "repo": "repo",
-            "status": "failed",
-            "workflow_file": "tidy.yml",
-            "workflow_name": null,
-            "repository": "/repo",
-            "target_branch": "main",
-            "steps_done": 1,
-            "steps_failed": 0,
-            "steps_total": 3,
-            "phase": null,
-            "items": null,
-            "current_step": "2",
-            "started_at": "2026-01-02T03:04:05Z",
-            "last_event_at": "2026-01-02T03:04:08.209Z",
-            "duration_ms": 3209,
-            "resumed": 0,
-            "records": 8,
-            "cost_usd": 0.0,
-            "branch": "prodigy/job",
-            "worktree": "/trees/job",
-            "merged_commit": null,
-            "end": {
-              "failed": {
-                "step": "2",
-                "failure": {
-                  "kind": "command_failed",
-                  "message": "exit code 101",
-                  "exit_code": 101
-                }
+          "job_id": "job-1",
+          "repo": "repo",
+          "status": "failed",
+          "workflow_file": "tidy.yml",
+          "workflow_name": null,
+          "repository": "/repo",
+          "target_branch": "main",
+          "steps_done": 1,
+          "steps_failed": 0,
+          "steps_total": 3,
+          "phase": null,
+          "items": null,
+          "current_step": "2",
+          "started_at": "2026-01-02T03:04:05Z",
+          "last_event_at": "2026-01-02T03:04:08.209Z",
+          "duration_ms": 3209,
+          "resumed": 0,
+          "records": 8,
+          "branch": "prodigy/job",
+          "worktree": "/trees/job",
+          "merged_commit": null,
+          "end": {
+            "failed": {
+              "step": "2",
+              "failure": {
+                "kind": "command_failed",
+                "message": "exit code 101",
+                "exit_code": 101
               }
-            },
-            "damage": null
-          }
+            }
+          },
+          "damage": null,
+          "cost_usd": 0.0,
+          "cost_untold": 0,
+          "cost_per_success_usd": null,
+          "lost_usd": 0.0,
+          "tokens": {
+            "input": 0,
+            "output": 0,
+            "cache_read": 0,
+            "cache_write": 0
+          },
+          "budget": null
         }
-        "#);
+      ]
+    }
+    "#);
+    assert_snapshot!(world.prodigy(&["jobs", "show", "job-1", "--json"]), @r#"
+    {
+      "schema_version": 1,
+      "job": {
+        "job_id": "job-1",
+        "repo": "repo",
+        "status": "failed",
+        "workflow_file": "tidy.yml",
+        "workflow_name": null,
+        "repository": "/repo",
+        "target_branch": "main",
+        "steps_done": 1,
+        "steps_failed": 0,
+        "steps_total": 3,
+        "phase": null,
+        "items": null,
+        "current_step": "2",
+        "started_at": "2026-01-02T03:04:05Z",
+        "last_event_at": "2026-01-02T03:04:08.209Z",
+        "duration_ms": 3209,
+        "resumed": 0,
+        "records": 8,
+        "branch": "prodigy/job",
+        "worktree": "/trees/job",
+        "merged_commit": null,
+        "end": {
+          "failed": {
+            "step": "2",
+            "failure": {
+              "kind": "command_failed",
+              "message": "exit code 101",
+              "exit_code": 101
+            }
+          }
+        },
+        "damage": null,
+        "cost_usd": 0.0,
+        "cost_untold": 0,
+        "cost_per_success_usd": null,
+        "lost_usd": 0.0,
+        "tokens": {
+          "input": 0,
+          "output": 0,
+          "cache_read": 0,
+          "cache_write": 0
+        },
+        "budget": null
+      }
+    }
+    "#);
 }
 
 #[test]

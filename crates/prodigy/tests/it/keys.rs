@@ -254,7 +254,7 @@ commands:
     ~ 6 shell: exit 3 (failed, going on)  [time]
     ✓ 7 shell: test "$KEY" = ***  [time]
 
-    completed with failures: 1 step failed · 7 of 7 steps
+    completed with failures: 1 step failed · 7 of 7 steps · cost unknown
     merged into main at [commit]
     next: prodigy events job
     "#);

@@ -95,7 +95,12 @@ fn line(record: &Value) -> Option<String> {
         "circuit_open" => format!("after {}", record["failures"]),
         "merge_conflict" => record["paths"].to_string(),
         "replay_started" => format!("{}", record["replay"]),
-        "circuit_half_open" | "circuit_closed" | "job_resumed" => String::new(),
+        "resolution_failed" => text(&record["failure"]["kind"]),
+        "circuit_half_open"
+        | "circuit_closed"
+        | "job_resumed"
+        | "resolution_started"
+        | "resolution_completed" => String::new(),
         _ => return None,
     };
     Some(format!("{item} {kind} {more}").trim_end().to_owned())

@@ -5,6 +5,7 @@ mod cost;
 mod endings;
 mod outputs;
 mod starts;
+mod streams;
 
 use std::{
     fs,
@@ -98,6 +99,7 @@ fn sh(script: &str, directory: &Path, mark: &str) -> Launch {
         idle_timeout: None,
         grace: Duration::from_secs(10),
         secrets: Vec::new(),
+        stream: false,
     }
 }
 

@@ -191,6 +191,7 @@ fn what_a_command_printed_last_gives_the_code_if_nothing_else_does() {
 fn an_agent_dies_of_what_it_reported() {
     let world = map_world(
         r#"
+retry_config: { max_attempts: 1 }
 agents:
   there: { type: command, command: [ROOT/agent] }
   claude:
@@ -221,13 +222,13 @@ map:
         format!("{item} {}: {}", text("kind"), text("message"))
     });
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
-        item-001 rate_limited: the agent exited with code 1: You have hit the rate limit. HTTP 429
-        item-002 permission_denied: cannot start `$ROOT/agent`: Permission denied (os error 13)
-        item-003 spawn_failed: cannot start `$ROOT/agent`: No such file or directory (os error 2)
-        item-004 provider_overloaded: the agent exited with code 1: error: API Error: 529 Overloaded
-        item-005 agent_error: the agent exited with code 1: error: I lost my way
-        item-006 agent_crashed: the agent was ended by signal 9
-        ");
+    item-001 rate_limited: the agent exited with code 1: You have hit the rate limit. HTTP 429
+    item-002 permission_denied: cannot start `$ROOT/agent`: Permission denied (os error 13)
+    item-003 spawn_failed: cannot start `$ROOT/agent`: No such file or directory (os error 2)
+    item-004 provider_overloaded: API Error: 529 Overloaded
+    item-005 agent_error: I lost my way
+    item-006 agent_crashed: the agent was ended by signal 9
+    ");
 }
 
 #[test]

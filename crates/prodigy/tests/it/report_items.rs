@@ -581,79 +581,89 @@ fn the_json_document_of_a_job_has_its_items() {
     let world = busy();
     let _lock = hold(&layout(&world), "job");
     assert_snapshot!(undated(&world, &["jobs", "show", "job", "--json"]), @r#"
-        {
-          "schema_version": 1,
-          "job": {
-            "job_id": "job",
-            "repo": "repo",
-            "status": "running",
-            "workflow_file": "tidy.yml",
-            "workflow_name": null,
-            "repository": "/repo",
-            "target_branch": "main",
-            "steps_done": 0,
-            "steps_failed": 0,
-            "steps_total": 0,
-            "phase": "map",
-            "items": {
-              "total": 9,
-              "successful": 0,
-              "recovered": 0,
-              "dead_lettered": 3,
-              "skipped": 0,
-              "running": 2,
-              "pending": 4,
-              "retried": 0,
-              "agents": [
-                {
-                  "agent_id": "agent-1",
-                  "item_id": "item-4",
-                  "attempt": 1,
-                  "step": "1",
-                  "step_name": "shell: cargo test",
-                  "since": "2026-01-02T03:04:05.91Z",
-                  "elapsed_ms": 0
-                },
-                {
-                  "agent_id": "agent-2",
-                  "item_id": "item-5",
-                  "attempt": 1,
-                  "step": null,
-                  "step_name": null,
-                  "since": "2026-01-02T03:04:05.912Z",
-                  "elapsed_ms": 0
-                }
-              ],
-              "circuit": "open",
-              "circuit_open_until": "2026-01-02T03:04:36Z",
-              "per_second": 0,
-              "left_ms": null,
-              "failure_rate": 0.3333333333333333,
-              "error_types": {
-                "Timeout": 3
-              },
-              "failure_patterns": [
-                {
-                  "pattern_type": "Timeout",
-                  "frequency": 3,
-                  "suggested_action": "Consider increasing timeout_per_agent",
-                  "example": "took longer than <time>"
-                }
-              ]
+    {
+      "schema_version": 1,
+      "job": {
+        "job_id": "job",
+        "repo": "repo",
+        "status": "running",
+        "workflow_file": "tidy.yml",
+        "workflow_name": null,
+        "repository": "/repo",
+        "target_branch": "main",
+        "steps_done": 0,
+        "steps_failed": 0,
+        "steps_total": 0,
+        "phase": "map",
+        "items": {
+          "total": 9,
+          "successful": 0,
+          "recovered": 0,
+          "dead_lettered": 3,
+          "skipped": 0,
+          "running": 2,
+          "pending": 4,
+          "retried": 0,
+          "agents": [
+            {
+              "agent_id": "agent-1",
+              "item_id": "item-4",
+              "attempt": 1,
+              "step": "1",
+              "step_name": "shell: cargo test",
+              "since": "2026-01-02T03:04:05.91Z",
+              "elapsed_ms": 0
             },
-            "current_step": null,
-            "started_at": "2026-01-02T03:04:05Z",
-            "last_event_at": "2026-01-02T03:04:06Z",
-            "duration_ms": 0,
-            "resumed": 0,
-            "records": 19,
-            "cost_usd": 0.0,
-            "branch": null,
-            "worktree": null,
-            "merged_commit": null,
-            "end": null,
-            "damage": null
-          }
-        }
-        "#);
+            {
+              "agent_id": "agent-2",
+              "item_id": "item-5",
+              "attempt": 1,
+              "step": null,
+              "step_name": null,
+              "since": "2026-01-02T03:04:05.912Z",
+              "elapsed_ms": 0
+            }
+          ],
+          "circuit": "open",
+          "circuit_open_until": "2026-01-02T03:04:36Z",
+          "per_second": 0,
+          "left_ms": null,
+          "failure_rate": 0.3333333333333333,
+          "error_types": {
+            "Timeout": 3
+          },
+          "failure_patterns": [
+            {
+              "pattern_type": "Timeout",
+              "frequency": 3,
+              "suggested_action": "Consider increasing timeout_per_agent",
+              "example": "took longer than <time>"
+            }
+          ]
+        },
+        "current_step": null,
+        "started_at": "2026-01-02T03:04:05Z",
+        "last_event_at": "2026-01-02T03:04:06Z",
+        "duration_ms": 0,
+        "resumed": 0,
+        "records": 19,
+        "branch": null,
+        "worktree": null,
+        "merged_commit": null,
+        "end": null,
+        "damage": null,
+        "cost_usd": 0.0,
+        "cost_untold": 0,
+        "cost_per_success_usd": null,
+        "lost_usd": 0.0,
+        "tokens": {
+          "input": 0,
+          "output": 0,
+          "cache_read": 0,
+          "cache_write": 0
+        },
+        "budget": null
+      }
+    }
+    "#);
 }

@@ -621,37 +621,37 @@ parameters:
 "#,
     );
     assert_snapshot!(run(&world), @r#"
-    ----- stderr -----
-    · job job · workflow.yml · 9 steps
-    ✓ 1 claude: fix ${params.what}  [time]
-    ✓ 2 shell: test "${claude.output}" = "I did it"  [time]
-    ✓ 3 echo: say $(whoami) `id` ${workflow.commits}  [time]
-    ✓ 4 shell: test "${said}" = 'say $(whoami) `id` 1'  [time]
-    ✓ 5 shout: loud  [time]
-    ✗ 6 claude: lie: the step made no commit, and `commit_required` is set
-    ~ 6 claude: lie (failed, going on)  [time]
-    ✗ 7 claude: crash: the agent was ended by signal 9
-    ~ 7 claude: crash (failed, going on)  [time]
-    ✗ 8 claude: denied: the agent was denied a permission
-    ~ 8 claude: denied (failed, going on)  [time]
-    ✗ 9 claude: hang: still running after [time]
+        ----- stderr -----
+        · job job · workflow.yml · 9 steps
+        ✓ 1 claude: fix ${params.what}  [time]
+        ✓ 2 shell: test "${claude.output}" = "I did it"  [time]
+        ✓ 3 echo: say $(whoami) `id` ${workflow.commits}  [time]
+        ✓ 4 shell: test "${said}" = 'say $(whoami) `id` 1'  [time]
+        ✓ 5 shout: loud  [time]
+        ✗ 6 claude: lie: the step made no commit, and `commit_required` is set
+        ~ 6 claude: lie (failed, going on)  [time]
+        ✗ 7 claude: crash: the agent was ended by signal 9
+        ~ 7 claude: crash (failed, going on)  [time]
+        ✗ 8 claude: denied: the agent changed nothing: it was not allowed to use `Bash` (git commit --all); `allowed_tools` can allow it
+        ~ 8 claude: denied (failed, going on)  [time]
+        ✗ 9 claude: hang: still running after [time]
 
-    failed at step 9: still running after [time] · 8 of 9 steps done · cost $0.25
-    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
-    output: prodigy logs job 9
-    next: prodigy resume job
-    [exit 1]
-    "#);
+        failed at step 9: still running after [time] · 8 of 9 steps done · cost $0.25 and an unknown amount
+        worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+        output: prodigy logs job 9
+        next: prodigy resume job
+        [exit 1]
+        "#);
 }
 
 #[test]
 fn a_missing_agent_is_named_before_anything_starts() {
-    let world = world("- shell: touch started\n- claude: do it\n");
+    let world = world("- shell: touch started\n- agent: {use: helper, prompt: do it}\n");
     assert_snapshot!(run(&world), @"
     ----- stderr -----
-    error: no agent named `claude` is configured, and `claude: do it` needs it
+    error: no agent named `helper` is configured, and `helper: do it` needs it
 
-    hint: add `agents: { claude: { type: command, command: [PROGRAM] } }` to the workflow or to `.prodigy/config.yml`
+    hint: add `agents: { helper: { type: command, command: [PROGRAM] } }` to the workflow or to `.prodigy/config.yml`
     [exit 9]
     ");
     assert!(!world.home().join("events").exists(), "nothing was begun");
@@ -668,12 +668,14 @@ fn a_missing_agent_is_named_before_anything_starts() {
 
 #[test]
 fn what_cannot_be_honoured_is_refused() {
-    let world = world("- claude: hi\n  model: opus\n  max_turns: 3\n");
+    let world = world(
+        "mode: mapreduce\nmap:\n  input: { items: [a] }\n  agent_template: [{ shell: a }]\nerror_policy:\n  systemic_stop: 3\n",
+    );
     assert_snapshot!(run(&world), @"
     ----- stderr -----
-    error: this version cannot honour `model` (workflow.yml:2:3), `max_turns` (workflow.yml:3:3)
+    error: this version cannot honour `systemic_stop` (workflow.yml:6:3)
 
-    hint: take `model` out to run the workflow without it
+    hint: take `systemic_stop` out to run the workflow without it
     [exit 9]
     ");
 }
@@ -839,15 +841,13 @@ merge: [{ shell: "true" }]
 fn a_plan_says_that_the_workflow_would_be_refused() {
     let world = world("- claude: think\n  model: big\n");
     assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
-    workflow  unnamed (workflow.yml)
-    start     main at [commit]
-    steps
-        1  claude: think
-    merge     plain git, asks first (`-y` says yes)
-    cost      unknown
-    ----- stderr -----
-    note: `prodigy run` refuses this workflow: this version cannot honour `model` (workflow.yml:2:3)
-    ");
+        workflow  unnamed (workflow.yml)
+        start     main at [commit]
+        steps
+            1  claude: think
+        merge     plain git, asks first (`-y` says yes)
+        cost      unknown
+        ");
 }
 
 #[test]

@@ -118,12 +118,17 @@ impl Started {
     }
 
     /// Waits, within bounds, until it has ended.
-    pub(crate) fn seen(mut self, world: &World) -> Seen {
+    pub(crate) fn seen(self, world: &World) -> Seen {
+        self.seen_within(world, Duration::from_secs(30))
+    }
+
+    /// Waits until it has ended, but not longer than this.
+    pub(crate) fn seen_within(mut self, world: &World, limit: Duration) -> Seen {
         let mut child = self.child.take().unwrap();
         let start = Instant::now();
         let mut is_late = false;
         while child.try_wait().unwrap().is_none() {
-            is_late = start.elapsed() > Duration::from_secs(30);
+            is_late = start.elapsed() > limit;
             if is_late {
                 child.kill().unwrap();
             }

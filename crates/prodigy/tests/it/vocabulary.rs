@@ -53,9 +53,11 @@ steps:
     types(&world, "job")
 }
 
-/// A job that takes longer than the time between two checkpoints and leaves a file behind.
+/// A job that takes longer than the time between two checkpoints, leaves a file behind and
+/// stashes something.
 fn slow_and_untidy() -> BTreeSet<String> {
-    let world = world("- shell: touch left; sleep 5.2\n- shell: 'true'\n");
+    let world =
+        world("- shell: touch left; git update-ref refs/stash HEAD; sleep 5.2\n- shell: 'true'\n");
     run_with(&world, &[]);
     types(&world, "job")
 }
@@ -123,6 +125,66 @@ map:
     types(&world, "job")
 }
 
+/// Jobs of agents that run into limits, spend all there is, and resolve conflicts.
+fn with_agents() -> BTreeSet<String> {
+    let mut emitted = BTreeSet::new();
+    let limits = r#"
+mode: mapreduce
+map:
+  input: { items: [limit, full, denied, warned, data, huge] }
+  item_key: item
+  max_parallel: 2
+  agent_template:
+    - { id: work, claude: "${item}", when: item != "warned" }
+    - { agent: { use: near, prompt: "${item}" }, when: item == "warned" }
+quota: { throttle_at: 0.9 }
+agents:
+  near:
+    type: claude
+    command: [sh, ROOT/near]
+  claude:
+    type: simulated
+    rules:
+      - { item: nobody, step: work, attempt: 1, fault: usage_limit, resets_at: "2026-01-02T03:04:05Z" }
+      - { item: limit, fault: usage_limit, reset_after: 100ms, times: 1 }
+      - { item: full, fault: overloaded, times: 1 }
+      - { item: denied, fault: denied_worked_around, edits: [{ path: a, content: b }], commit: c, jitter: 1ms }
+      - { item: huge, fault: huge, megabytes: 1 }
+      - { result: { size: 1 } }
+"#;
+    let budget = r#"
+mode: mapreduce
+map:
+  input: { items: [a, b] }
+  max_parallel: 1
+  agent_template: [{ claude: "do it" }]
+budget: { job_usd: 0.5, on_exceeded: stop }
+agents: { claude: { type: simulated, rules: [{ cost_usd: 1 }] } }
+"#;
+    for (text, code) in [(limits, 0), (budget, 6)] {
+        let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+        let near = [
+            r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":4102444800,"rateLimitType":"five_hour","utilization":0.95}}"#,
+            r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#,
+            r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"done","total_cost_usd":0}"#,
+        ];
+        let near = format!("cat > /dev/null\ncat <<'END'\n{}\nEND\n", near.join("\n"));
+        fs::write(world.root().join("near"), near).unwrap();
+        let root = world.root().display().to_string();
+        world.write("workflow.yml", text.replace("ROOT", &root));
+        world.commit_all("Add the workflow");
+        let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
+        assert_eq!(seen.code, Some(code), "{seen}");
+        emitted.extend(types(&world, "job"));
+    }
+    for rule in [r#"edits: [{ path: list, content: "x\n" }]"#, "fault: error"] {
+        let world = crate::map_conflict::mended(rule);
+        crate::map_world::go(&world);
+        emitted.extend(types(&world, "job"));
+    }
+    emitted
+}
+
 #[test]
 fn every_documented_event_is_emitted() {
     let mut emitted = troubled();
@@ -134,6 +196,7 @@ fn every_documented_event_is_emitted() {
     emitted.extend(with_items("{ on_item_failure: skip }"));
     emitted.extend(with_effects());
     emitted.extend(with_agreements());
+    emitted.extend(with_agents());
     let documented: BTreeSet<String> = Event::TYPES.iter().map(|&name| name.to_owned()).collect();
     assert_eq!(emitted, documented);
 }
@@ -298,23 +361,17 @@ fn every_workflow_key_is_driven() {
 
 #[test]
 fn every_key_of_a_later_version_is_refused() {
-    let values = BTreeMap::from([
-        ("allowed_tools", "[Bash]"),
-        ("budget", "{ job_usd: 1 }"),
-        ("max_budget_usd", "1"),
-        ("max_turns", "1"),
-        ("model", "opus"),
-        ("output_schema", "{ type: object }"),
-        ("permission_mode", "plan"),
-        ("quota", "{ on_limit: wait }"),
-    ]);
+    let values = BTreeMap::from([("systemic_stop", "3")]);
     let mut tried = BTreeSet::new();
-    for record in [&grammar::WORKFLOW, &grammar::STEP] {
+    for record in [&grammar::WORKFLOW, &grammar::STEP, &grammar::MAP, &grammar::ERROR_POLICY] {
         for key in record.keys().filter(|key| UNSUPPORTED.contains(&key.name)) {
-            let value = values[key.name];
-            let step = "steps:\n  - claude: hello\n";
-            let indent = if record.name == "step" { "    " } else { "" };
-            let world = world(&format!("{step}{indent}{}: {value}\n", key.name));
+            let entry = format!("{}: {}", key.name, values[key.name]);
+            let beside = |name: &str| if record.name == name { entry.as_str() } else { "" };
+            let world = world(&format!(
+                "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template: [{{ shell: a }}]\n  {}\nerror_policy:\n  continue_on_failure: true\n  {}\n",
+                beside("map"),
+                beside("error_policy")
+            ));
             let seen = world.prodigy(&["run", "workflow.yml", "-y"]);
             let refusal = format!("error: this version cannot honour `{}` ", key.name);
             assert!(seen.stderr.starts_with(&refusal), "{}: {seen}", key.name);

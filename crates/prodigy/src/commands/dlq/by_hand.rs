@@ -64,7 +64,7 @@ pub(super) fn must_be_open(entry: &DeadLetteredItem) -> Result<(), CliError> {
     match entry.status {
         EntryStatus::Open => Ok(()),
         EntryStatus::Replaying => {
-            Err(CliError::new(Exit::Busy, format!("`{item}` is being replayed"))
+            Err(CliError::new(Exit::TryLater, format!("`{item}` is being replayed"))
                 .with_hint(format!("`prodigy events {job} --item {item} --follow` watches it")))
         }
         EntryStatus::Resolved | EntryStatus::Dropped => {

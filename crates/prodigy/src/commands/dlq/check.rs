@@ -74,7 +74,9 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
         yes: false,
         profile: started.profile,
         items: setup::ItemRules::default(),
+        spending: crate::commands::spending::SpendingArgs::default(),
         junit: None,
+        rehearsal: None,
     };
     let asked = Check {
         job: job.clone(),

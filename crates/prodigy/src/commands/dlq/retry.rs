@@ -99,9 +99,8 @@ pub(crate) struct RetryArgs {
     #[arg(long)]
     fail_on_dlq: bool,
 
-    /// Give up at once if another process works on the job
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    spending: crate::commands::spending::SpendingArgs,
 
     /// Use the workflow file as it is now instead of as it was
     #[arg(long)]
@@ -204,7 +203,9 @@ fn world(
             needs_items: false,
             fail_on_dlq: command.fail_on_dlq,
         },
+        spending: command.spending,
         junit: command.junit.clone(),
+        rehearsal: None,
     })
 }
 
@@ -266,7 +267,7 @@ fn wait(
     loop {
         match JobLock::take(layout, job) {
             Ok(lock) => return Ok(lock),
-            Err(store::Error::Locked { holder, .. }) if !command.no_wait => {
+            Err(store::Error::Locked { holder, .. }) if !command.spending.no_wait => {
                 if !is_told {
                     out.note(format_args!(
                         "note: {holder} works on the job; waiting until it is done (Ctrl-C gives up)"

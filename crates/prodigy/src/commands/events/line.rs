@@ -12,8 +12,8 @@ use prodigy_core::{
     ids::ItemId,
 };
 
-use super::governed::governed;
-use crate::report::count;
+use super::{governed::governed, spending::spending};
+use crate::report::{checkout, count};
 
 /// The longest a part of a line may be, in characters.
 const LONGEST: usize = 100;
@@ -62,28 +62,26 @@ impl Lines {
             | Event::ItemsSelected { .. }
             | Event::ItemQueued {}
             | Event::AgentRetrying { .. }
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -111,13 +109,8 @@ impl Lines {
             Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. } => governed(&record.event).unwrap_or_default(),
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!() => governed(&record.event).unwrap_or_default(),
             Event::JobPaused { reason, message } => {
                 format!("{}  {}", pause(*reason), brief(message))
             }
@@ -171,9 +164,10 @@ impl Lines {
             Event::StepSkipped { step, name, when, .. } => {
                 format!("{step}  {}  because `{}` is false", brief(name), brief(when))
             }
-            Event::AgentUsage { step, agent, cost_usd } => {
-                format!("{step}  {}  ${cost_usd:.2}", brief(agent))
-            }
+            prodigy_core::agent_news!()
+            | Event::AgentUsage { .. }
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!() => spending(&record.event).unwrap_or_default(),
             Event::WorktreeCreated { path, branch, .. } => format!("{branch}  {path}"),
             Event::WorktreeMerged { source, target, commits, .. } => {
                 format!("{source} into {target}  {}", count(*commits, "commit"))
@@ -182,8 +176,22 @@ impl Lines {
             Event::WorktreePreserved { path, reason, .. } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
             Event::GitTampering { changes } => brief(&changes.join(", ")),
-            Event::MergeConflict { target, paths } => {
-                format!("with {target}  {}", brief(&paths.join(", ")))
+            Event::CheckoutChanged { changes } => {
+                let changes: Vec<_> = changes.iter().map(checkout::change).collect();
+                brief(&changes.join(", "))
+            }
+            Event::MergeConflict { target, paths, resolver } => {
+                let then =
+                    resolver.as_ref().map(|resolver| format!("  {resolver} is to resolve it"));
+                let then = then.unwrap_or_default();
+                format!("with {target}  {}{then}", brief(&paths.join(", ")))
+            }
+            Event::ResolutionStarted { resolver, .. } => format!("by {resolver}"),
+            Event::ResolutionCompleted { commits, duration_ms, .. } => {
+                format!("{}  {}", count(*commits, "commit"), took(*duration_ms))
+            }
+            Event::ResolutionFailed { failure, duration_ms, .. } => {
+                format!("{}  {}", failed(failure), took(*duration_ms))
             }
             Event::CheckpointCreated { covers } => format!("up to record {covers}"),
         }
@@ -239,6 +247,9 @@ fn pause(reason: PauseReason) -> &'static str {
         PauseReason::DiskFull => "disk full",
         PauseReason::Policy => "error policy",
         PauseReason::ItemsOutstanding => "items outstanding",
+        PauseReason::UsageLimit => "usage limit",
+        PauseReason::OutOfCredits => "out of credits",
+        PauseReason::Budget => "budget",
     }
 }
 

@@ -60,27 +60,25 @@ impl<'a> Happened<'a> {
             | Event::ItemQueued {}
             | Event::AgentCompleted(_)
             | Event::AgentRetrying { .. }
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::PhaseStarted { .. }
             | Event::PhaseCompleted { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
+            | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => None,
         }
     }

@@ -2,17 +2,15 @@
 
 use std::{
     collections::HashMap,
-    io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom},
     mem,
     ops::{ControlFlow, Range},
-    path::Path,
 };
 
 use prodigy_core::{
     event::{LogRange, Record},
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store::{self, JobLock, Layout};
+use prodigy_engine::store::{self, JobLock, Layout, LogFile};
 
 use super::{
     super::{
@@ -20,32 +18,39 @@ use super::{
         lookup::job_error,
     },
     happened::Happened,
+    page::Page,
 };
-use crate::{error::CliError, exit::Exit, output::Output};
+use crate::error::CliError;
 
-/// The longest piece of a line that is held in memory.
-const PIECE: u64 = 64 * 1024;
-
-/// One of the two files that a step prints to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Stream {
-    Out,
-    Err,
-}
+/// The files that a step may print to.
+pub(super) const ALL: &[LogFile] = &[LogFile::Output, LogFile::Transcript, LogFile::Errors];
 
 /// A step that ended, and where its output is.
 struct Ended {
     path: String,
-    name: String,
+    name: Name,
     how: String,
     log: LogRange,
 }
 
+/// What a step is called, and which it is in the order of their beginnings.
+#[derive(Clone, Debug, Default)]
+struct Name {
+    text: String,
+    number: u64,
+}
+
 impl Ended {
-    fn range(&self, stream: Stream) -> Range<u64> {
-        let (at, length) = match stream {
-            Stream::Out => (self.log.stdout_at, self.log.stdout_len),
-            Stream::Err => (self.log.stderr_at, self.log.stderr_len),
+    /// Returns the part of a file that the step printed.
+    fn range(&self, file: LogFile) -> Range<u64> {
+        let (at, length) = match file {
+            LogFile::Errors => (self.log.stderr_at, self.log.stderr_len),
+            LogFile::Output | LogFile::Transcript => {
+                if LogFile::output(self.log.transcript) != file {
+                    return 0..0;
+                }
+                (self.log.stdout_at, self.log.stdout_len)
+            }
         };
         at..at.saturating_add(length)
     }
@@ -70,11 +75,13 @@ pub(super) struct LogView<'a> {
     job: &'a JobId,
     item: Option<&'a ItemId>,
     step: Option<&'a str>,
-    streams: &'a [Stream],
+    files: &'a [LogFile],
     /// The attempt of the item that is shown; the job's own steps have one only.
     attempt: u32,
     /// What the steps are called that may still print something.
-    names: HashMap<String, String>,
+    names: HashMap<String, Name>,
+    /// How many steps have begun.
+    begun: u64,
     /// The steps that have not ended, the innermost last.
     open: Vec<String>,
     /// The steps that ended inside one that has not, whose output is still to be shown.
@@ -84,15 +91,13 @@ pub(super) struct LogView<'a> {
     /// The step under whose header live output stands.
     announced: Option<String>,
     /// How far each file is taken by steps that ended.
-    passed: HashMap<(u32, Stream), u64>,
+    passed: HashMap<(u32, LogFile), u64>,
     /// The part of each file of the first slot that was shown as it was written.
-    live: HashMap<Stream, Range<u64>>,
-    /// The file whose last line was shown without its end.
-    unended: Option<Stream>,
+    live: HashMap<LogFile, Range<u64>>,
     /// Whether the item has come to its end.
     is_over: bool,
     pub(super) found: Found,
-    out: &'a mut Output,
+    page: Page<'a>,
 }
 
 impl<'a> LogView<'a> {
@@ -100,27 +105,27 @@ impl<'a> LogView<'a> {
     pub(super) fn new(
         (layout, job): (&'a Layout, &'a JobId),
         (item, step): (Option<&'a ItemId>, Option<&'a str>),
-        streams: &'a [Stream],
-        out: &'a mut Output,
+        files: &'a [LogFile],
+        page: Page<'a>,
     ) -> Self {
         Self {
             layout,
             job,
             item,
             step,
-            streams,
+            files,
             attempt: 1,
             names: HashMap::new(),
+            begun: 0,
             open: Vec::new(),
             ended: Vec::new(),
             shown: HashMap::new(),
             announced: None,
             passed: HashMap::new(),
             live: HashMap::new(),
-            unended: None,
             is_over: false,
             found: Found::default(),
-            out,
+            page,
         }
     }
 
@@ -162,7 +167,9 @@ impl<'a> LogView<'a> {
                 self.found.step |= self.wants(step);
                 self.open.retain(|open| open != step);
                 self.open.push(step.to_owned());
-                self.names.insert(step.to_owned(), name.to_owned());
+                self.begun += 1;
+                let name = Name { text: name.to_owned(), number: self.begun };
+                self.names.insert(step.to_owned(), name);
                 self.shown.remove(step);
                 Ok(())
             }
@@ -187,8 +194,7 @@ impl<'a> LogView<'a> {
             Some(Happened::Failed { number, why }) => {
                 self.show_ended()?;
                 if self.step.is_none() {
-                    self.end_line()?;
-                    self.out.line(format_args!("── attempt {number} failed: {why}"))?;
+                    self.page.line(format_args!("── attempt {number} failed: {why}"))?;
                 }
                 Ok(())
             }
@@ -221,7 +227,13 @@ impl<'a> LogView<'a> {
     /// Shows the output of the steps that ended, in the order in which it was printed.
     fn show_ended(&mut self) -> Result<(), CliError> {
         let mut ended = mem::take(&mut self.ended);
-        ended.sort_by_key(|one| (one.log.slot, one.log.stdout_at, one.log.stderr_at));
+        if ended.iter().all(|one| one.log.transcript) || !ended.iter().any(|one| one.log.transcript)
+        {
+            ended.sort_by_key(|one| (one.log.slot, one.log.stdout_at, one.log.stderr_at));
+        } else {
+            // Places in different files say nothing about what came first.
+            ended.sort_by_key(|one| (one.log.slot, one.name.number));
+        }
         for one in &ended {
             // A failure that the job went on from is recorded twice, with the same output.
             let known = self.shown.insert(one.path.clone(), one.log.clone());
@@ -239,13 +251,13 @@ impl<'a> LogView<'a> {
         let announced = self.announced.take_if(|announced| *announced == one.path).is_some();
         let live = announced || (slot == 0 && self.was_live(one));
         if wanted && !live {
-            self.header(&one.path, &one.name, &one.how)?;
+            self.header(&one.path, &one.name.text, &one.how)?;
         }
-        for stream in [Stream::Out, Stream::Err] {
-            let range = one.range(stream);
-            let passed = self.passed.entry((slot, stream)).or_default();
+        for file in ALL.iter().copied() {
+            let range = one.range(file);
+            let passed = self.passed.entry((slot, file)).or_default();
             *passed = range.end.max(*passed);
-            let parts = match self.live.get_mut(&stream) {
+            let parts = match self.live.get_mut(&file) {
                 Some(live) if slot == 0 => {
                     let parts = [
                         range.start..range.end.min(live.start),
@@ -256,30 +268,32 @@ impl<'a> LogView<'a> {
                 }
                 Some(_) | None => [range, 0..0],
             };
-            if wanted && self.streams.contains(&stream) {
+            if wanted && self.files.contains(&file) {
                 for part in parts {
-                    self.copy(slot, stream, part)?;
+                    self.copy(slot, file, part)?;
                 }
             }
         }
+        if wanted && one.log.transcript && self.files.contains(&LogFile::Transcript) {
+            self.page.end_step()?;
+        }
         if wanted && live {
-            self.end_line()?;
             let attempt = self.attempt_shown();
-            self.out.line(format_args!("── {attempt}{} ended: {}", one.path, one.how))?;
+            self.page.line(format_args!("── {attempt}{} ended: {}", one.path, one.how))?;
         }
         Ok(())
     }
 
     /// Returns whether a step's output, and that there was some, was shown as it was written.
     fn was_live(&self, one: &Ended) -> bool {
-        let mut ranges = [Stream::Out, Stream::Err]
-            .map(|stream| (stream, one.range(stream)))
-            .into_iter()
+        let mut ranges = ALL
+            .iter()
+            .map(|file| (file, one.range(*file)))
             .filter(|(_, range)| !range.is_empty())
             .peekable();
         ranges.peek().is_some()
-            && ranges.all(|(stream, range)| {
-                self.live.get(&stream).is_some_and(|live| live.contains(&range.start))
+            && ranges.all(|(file, range)| {
+                self.live.get(file).is_some_and(|live| live.contains(&range.start))
             })
     }
 
@@ -287,32 +301,32 @@ impl<'a> LogView<'a> {
     pub(super) fn catch_up(&mut self) -> Result<(), CliError> {
         self.show_ended()?;
         let Some(path) = self.open.last().filter(|path| self.wants(path)).cloned() else {
-            return self.out.flush();
+            return self.page.flush();
         };
         if self.announced.as_ref() != Some(&path) {
             let held = JobLock::holder(self.layout, self.job);
             let held = held.map_err(|error| job_error(self.job, error))?.is_some();
             let name = self.names.get(&path).cloned().unwrap_or_default();
-            self.header(&path, &name, if held { "running" } else { "not finished" })?;
+            self.header(&path, &name.text, if held { "running" } else { "not finished" })?;
             self.announced = Some(path);
         }
-        for stream in self.streams {
-            let passed = self.passed.get(&(0, *stream)).copied().unwrap_or_default();
-            let from = self.live.entry(*stream).or_insert(passed..passed).end;
-            let until = self.copy(0, *stream, from..u64::MAX)?;
-            if let Some(live) = self.live.get_mut(stream) {
+        for file in self.files {
+            let passed = self.passed.get(&(0, *file)).copied().unwrap_or_default();
+            let from = self.live.entry(*file).or_insert(passed..passed).end;
+            let until = self.copy(0, *file, from..u64::MAX)?;
+            if let Some(live) = self.live.get_mut(file) {
                 live.end = until;
             }
         }
-        self.out.flush()
+        self.page.flush()
     }
 
     fn header(&mut self, path: &str, name: &str, ending: &str) -> Result<(), CliError> {
-        self.end_line()?;
+        self.page.begin_step();
         let name = brief(name);
         let space = if name.is_empty() { "" } else { " " };
         let attempt = self.attempt_shown();
-        self.out.line(format_args!("── {attempt}{path}{space}{name} ({ending})"))
+        self.page.line(format_args!("── {attempt}{path}{space}{name} ({ending})"))
     }
 
     /// Returns which attempt it is, where there can be several.
@@ -320,58 +334,14 @@ impl<'a> LogView<'a> {
         self.item.map(|_| format!("attempt {}, step ", self.attempt)).unwrap_or_default()
     }
 
-    /// Makes sure that the next line starts at the left.
+    /// Ends the last line, if that is not done.
     pub(super) fn end_line(&mut self) -> Result<(), CliError> {
-        match self.unended.take() {
-            Some(_) => self.out.raw(b"\n"),
-            None => Ok(()),
-        }
+        self.page.end_line()
     }
 
-    /// Shows a part of a log file and returns where what there is of it ends.
-    fn copy(&mut self, slot: u32, stream: Stream, part: Range<u64>) -> Result<u64, CliError> {
-        let Range { start: from, end: until } = part;
-        let (stdout, stderr) = self.layout.log_files(self.job, self.item, self.attempt, slot);
-        let path = match stream {
-            Stream::Out => stdout,
-            Stream::Err => stderr,
-        };
-        if from >= until {
-            return Ok(from);
-        }
-        let file = match store::open_to_read(&path) {
-            Ok(file) => file,
-            Err(store::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                if until != u64::MAX {
-                    self.out.note(format_args!("warning: `{}` is gone", path.display()));
-                }
-                return Ok(from);
-            }
-            Err(error) => return Err(job_error(self.job, error)),
-        };
-        let mut file = BufReader::new(file);
-        file.seek(SeekFrom::Start(from)).map_err(|error| unreadable(&path, error))?;
-        let mut file = file.take(until - from);
-        let mut at = from;
-        let mut piece = Vec::new();
-        loop {
-            piece.clear();
-            let read = (&mut file).take(PIECE).read_until(b'\n', &mut piece);
-            if read.map_err(|error| unreadable(&path, error))? == 0 {
-                return Ok(at);
-            }
-            at += u64::try_from(piece.len()).unwrap_or_default();
-            if self.unended.is_some_and(|other| other != stream) {
-                self.end_line()?;
-            }
-            self.out.printed(&piece)?;
-            self.unended = Some(stream).filter(|_| !piece.ends_with(b"\n"));
-        }
+    /// Shows a part of a log file and returns where what was shown of it ends.
+    fn copy(&mut self, slot: u32, which: LogFile, part: Range<u64>) -> Result<u64, CliError> {
+        let path = self.layout.log_file(self.job, self.item, self.attempt, slot, which);
+        self.page.copy(self.job, &path, which, part)
     }
-}
-
-fn unreadable(path: &Path, error: std::io::Error) -> CliError {
-    CliError::new(Exit::Failure, format!("cannot read `{}`", path.display()))
-        .with_hint("`prodigy doctor` checks the home")
-        .because(error)
 }

@@ -18,7 +18,7 @@ pub(super) fn parts<'a>(step: &'a Step, vars: &Vars) -> (&'a str, String) {
             ("shell", script.shown(vars))
         }
         StepAction::Shell { script, .. } => ("shell", script.source().to_owned()),
-        StepAction::Agent { agent, prompt } => (agent.as_str(), prompt.shown(vars)),
+        StepAction::Agent { agent, prompt, .. } => (agent.as_str(), prompt.shown(vars)),
         StepAction::WriteFile { path, .. } => ("write_file", path.shown(vars)),
         StepAction::Foreach(each) => ("foreach", count(each.steps.len(), "step")),
     }

@@ -6,7 +6,7 @@ use prodigy_core::{
     event::{Event, LogRange, Record},
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store::Layout;
+use prodigy_engine::store::{Layout, LogFile};
 
 use super::checks::count;
 
@@ -32,11 +32,13 @@ impl<'a> Outputs<'a> {
         let (step, log) = match &record.event {
             Event::StepCompleted(step) => (&step.step, &step.log),
             Event::StepFailed { step, log, .. } => (step, log),
-            Event::AgentStarted { attempt, .. } => {
+            Event::AgentStarted { attempt, .. } | Event::ResolutionStarted { attempt, .. } => {
                 self.attempts.extend(item.map(|item| (item.clone(), *attempt)));
                 return;
             }
             Event::AgentCompleted(_)
+            | Event::ResolutionCompleted { .. }
+            | Event::ResolutionFailed { .. }
             | Event::ItemSkipped { .. }
             | Event::ItemDeadLettered { .. } => {
                 item.map(|item| self.attempts.remove(item));
@@ -51,30 +53,27 @@ impl<'a> Outputs<'a> {
             | Event::ItemQueued {}
             | Event::AgentFailed(_)
             | Event::AgentRetrying { .. }
-            | Event::CircuitOpen { .. }
-            | Event::CircuitHalfOpen {}
-            | Event::CircuitClosed {}
+            | prodigy_core::circuit_news!()
             | Event::PhaseStarted { .. }
             | Event::PhaseCompleted { .. }
             | Event::StepStarted { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
+            | prodigy_core::agent_news!()
+            | Event::AgentReleased { .. }
+            | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalGranted { .. }
-            | Event::ApprovalDenied { .. }
-            | Event::EffectPrepared(_)
-            | Event::EffectCommitted { .. }
-            | Event::EffectReconciled { .. }
-            | Event::EffectCompensated { .. }
+            | prodigy_core::approval_news!()
+            | prodigy_core::effect_news!()
             | Event::CheckpointCreated { .. } => return,
         };
         if let Some(log) = log {
@@ -89,9 +88,12 @@ impl<'a> Outputs<'a> {
     fn check(&self, item: Option<&ItemId>, step: &str, log: &LogRange) -> Result<(), String> {
         let attempt = item.and_then(|item| self.attempts.get(item)).copied().unwrap_or(1);
         let who = item.map(|item| format!(" of `{item}`")).unwrap_or_default();
-        let (out, err) = self.layout.log_files(self.job, item, attempt, log.slot);
-        let parts = [(out, log.stdout_at, log.stdout_len), (err, log.stderr_at, log.stderr_len)];
-        for (path, at, length) in parts {
+        let parts = [
+            (LogFile::output(log.transcript), log.stdout_at, log.stdout_len),
+            (LogFile::Errors, log.stderr_at, log.stderr_len),
+        ];
+        for (file, at, length) in parts {
+            let path = self.layout.log_file(self.job, item, attempt, log.slot, file);
             let end = at.checked_add(length).ok_or_else(|| {
                 format!("step {step}{who} printed up to no possible byte of {}", path.display())
             })?;

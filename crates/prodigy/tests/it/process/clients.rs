@@ -15,13 +15,13 @@ use super::{Bench, LONG, PRODIGY, eventually, mark, marked, sh};
 /// A step that resists in every way: it ignores the request, and so does its daemon.
 ///
 /// Reading from a pipe that nobody writes to takes no further process, so there are two.
-const STUBBORN: &str = "trap '' TERM; mkfifo never; exec 3<>never
+pub(super) const STUBBORN: &str = "trap '' TERM; mkfifo never; exec 3<>never
      (setsid sh -c 'trap \"\" TERM; : > daemon; read line <&3' >/dev/null 2>&1 &)
      while ! [ -e daemon ]; do sleep 0.01; done
      : > up; read line <&3";
 
 /// No process of a job may outlive prodigy by more than this.
-const PROMISE: Duration = Duration::from_secs(15);
+pub(super) const PROMISE: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn dropping_the_supervisor_ends_everything() {
@@ -133,13 +133,16 @@ fn leftovers_of_a_job_are_ended_after_its_supervisors_had_their_chance() {
 
 /// Starts this test binary as the process that a supervisor works for.
 fn client(directory: &Path, mark: &str) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "process::clients::the_client_of_other_tests", "--ignored"])
-        .env("TEST_CLIENT", directory)
-        .env("TEST_CLIENT_MARK", mark)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+    start("process::clients::the_client_of_other_tests", |client| {
+        client.env("TEST_CLIENT", directory).env("TEST_CLIENT_MARK", mark);
+    })
+}
+
+/// Starts one test of this binary in a process of its own.
+pub(super) fn start(test: &str, set: impl FnOnce(&mut Command)) -> std::process::Child {
+    let mut client = Command::new(std::env::current_exe().unwrap());
+    set(client.args(["--exact", test, "--ignored"]));
+    client.stdout(Stdio::null()).spawn().unwrap()
 }
 
 #[tokio::test]

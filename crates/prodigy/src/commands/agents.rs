@@ -1,0 +1,123 @@
+//! The agents that a workflow needs: where each comes from, and whether it can do the work.
+
+use std::ffi::OsString;
+
+use prodigy_core::{
+    diagnostic::Diagnostic,
+    workflow::{
+        Ability, AgentConfig, AgentKind, EnvVar, PermissionMode, Step, StepAction, Workflow,
+        step_label,
+    },
+};
+
+use super::found::find_program;
+use crate::{config::Config, error::CliError, exit::Exit, output::Output};
+
+/// Returns how an agent is run: as the workflow says, as the configuration says, or as it is
+/// installed.
+pub(super) fn configured(workflow: &Workflow, config: &Config, name: &str) -> Option<AgentConfig> {
+    let own = workflow.agents.get(name);
+    let found = own.or_else(|| config.agents.get(name).map(|found| &found.value));
+    found.cloned().or_else(|| AgentConfig::built_in(name))
+}
+
+/// Returns what the steps ask of agents that cannot do it, also of those that are configured
+/// outside of the workflow.
+pub(super) fn beyond(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
+    workflow.beyond_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
+}
+
+/// Says for which agents a budget cannot hold.
+pub(super) fn warn_of_unknown_costs(
+    workflow: &Workflow,
+    configured: &[(&str, AgentConfig)],
+    out: &mut Output,
+) {
+    if workflow.budget.is_unlimited() {
+        return;
+    }
+    for (name, config) in configured {
+        if !config.kind().is_able_to(Ability::Cost) {
+            out.note(format_args!(
+                "warning: agent `{name}` does not say what it costs, so `budget` does not hold for it"
+            ));
+        }
+    }
+}
+
+/// Returns the agents that the steps name; all of them must be there before anything starts.
+pub(super) fn needed<'w>(
+    workflow: &'w Workflow,
+    config: &Config,
+    env: &[(OsString, OsString)],
+) -> Result<Vec<(&'w str, AgentConfig)>, CliError> {
+    let mut agents = Vec::new();
+    for (name, step) in workflow.agents_needed() {
+        let label = step_label(step);
+        let Some(found) = configured(workflow, config, name) else {
+            let message = format!("no agent named `{name}` is configured, and `{label}` needs it");
+            return Err(CliError::new(Exit::Invalid, message).with_hint(format!(
+                "add `agents: {{ {name}: {{ type: command, command: [PROGRAM] }} }}` to the workflow or to `.prodigy/config.yml`"
+            )));
+        };
+        if let Some(program) = found.program()
+            && find_program(program, env).is_none()
+        {
+            let message = format!(
+                "the program `{program}` of agent `{name}` is not installed, and `{label}` needs it"
+            );
+            return Err(CliError::new(Exit::Invalid, message)
+                .with_hint("install it, or name another one under `agents`"));
+        }
+        agents.push((name, found));
+    }
+    Ok(agents)
+}
+
+/// Refuses steps that Claude Code would refuse to root, before anything starts.
+pub(super) fn refuse_bypass(
+    workflow: &Workflow,
+    agents: &[(&str, AgentConfig)],
+    env: &[(OsString, OsString)],
+    workflow_env: &[EnvVar],
+) -> Result<(), CliError> {
+    let is_set = |vars: &[EnvVar]| vars.iter().any(|var| var.name == "IS_SANDBOX");
+    let is_sandbox = env.iter().any(|(name, value)| name == "IS_SANDBOX" && value == "1");
+    if !rustix::process::geteuid().is_root() || is_sandbox || is_set(workflow_env) {
+        return Ok(());
+    }
+    let mut refused: Option<&Step> = None;
+    workflow.each_step(&mut |step| {
+        if refused.is_none() && is_bypassed(step, agents) && !is_set(&step.env) {
+            refused = Some(step);
+        }
+    });
+    let Some(step) = refused else { return Ok(()) };
+    let message = format!(
+        "Claude Code refuses `permission_mode: bypass` to root, and `{}` asks for it",
+        step_label(step)
+    );
+    Err(CliError::new(Exit::Invalid, message).with_hint(
+        "run prodigy as another user, or set `IS_SANDBOX=1` where nothing can be harmed",
+    ))
+}
+
+/// Returns whether a step has Claude Code do everything without asking.
+fn is_bypassed(step: &Step, agents: &[(&str, AgentConfig)]) -> bool {
+    let StepAction::Agent { agent, options, .. } = &step.action else { return false };
+    let found = agents.iter().find(|(name, _)| name == agent).map(|(_, found)| found);
+    let Some(AgentConfig::Claude(claude)) = found else { return false };
+    options.permission_mode.or(claude.options.permission_mode) == Some(PermissionMode::Bypass)
+}
+
+/// Returns every agent that is there without a workflow, with the kind that it is.
+pub(super) fn known(config: &Config) -> Vec<(String, AgentConfig)> {
+    let built_in = AgentKind::ALL.iter().map(|kind| kind.word());
+    let built_in = built_in.filter(|name| !config.agents.contains_key(*name));
+    let built_in =
+        built_in.filter_map(|name| Some((name.to_owned(), AgentConfig::built_in(name)?)));
+    let own = config.agents.iter().map(|(name, found)| (name.clone(), found.value.clone()));
+    let mut all: Vec<_> = built_in.chain(own).collect();
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all
+}

@@ -1,0 +1,80 @@
+//! The agents that are there.
+
+use std::{env, ffi::OsString, path::Path, time::Duration};
+
+use prodigy_core::workflow::AgentConfig;
+use prodigy_engine::process::{Quick, quick};
+
+use super::{Check, Level, on_path};
+use crate::{
+    cli::Args,
+    commands::agents::known,
+    config::{Config, repo_root},
+};
+
+/// How long an agent may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Says which agents are there; a workflow may need none of them.
+pub(super) fn agents(args: &Args) -> Vec<Check> {
+    let here = env::current_dir().unwrap_or_default();
+    let config = match Config::load(args, repo_root(&here).as_deref()) {
+        Ok(config) => config,
+        Err(error) => return vec![Check::new(Level::Fail, "agents", error.to_string())],
+    };
+    let mut checks = Vec::new();
+    let mut missing = Vec::new();
+    for (name, agent) in known(&config) {
+        let Some(program) = agent.program() else {
+            checks.push(Check::new(Level::Ok, "agents", format!("{name}: built in")));
+            continue;
+        };
+        match on_path(program) {
+            Some(path) => {
+                let (level, version) = version(&agent, &here);
+                let detail = format!("{name}: {}{version}", path.display());
+                checks.push(Check::new(level, "agents", detail));
+            }
+            None if config.agents.contains_key(&name) => {
+                let detail = format!("{name}: the program `{program}` is not installed");
+                checks.push(Check::new(Level::Warn, "agents", detail));
+            }
+            None => missing.push(name),
+        }
+    }
+    if checks.is_empty() {
+        let detail = format!("none of {} found: shell steps work without", missing.join(", "));
+        checks.push(Check::new(Level::Warn, "agents", detail));
+    }
+    checks
+}
+
+/// Asks a program that we know for its version; others might take the question for work.
+fn version(agent: &AgentConfig, here: &Path) -> (Level, String) {
+    let command = match agent {
+        AgentConfig::Claude(claude) => &claude.command,
+        AgentConfig::Codex(codex) => &codex.command,
+        AgentConfig::Command(_) | AgentConfig::Simulated(_) => return (Level::Ok, String::new()),
+    };
+    let words: Vec<OsString> = command.iter().map(OsString::from).collect();
+    let Some((program, args)) = words.split_first() else { return (Level::Ok, String::new()) };
+    let args: Vec<OsString> = args.iter().cloned().chain(["--version".into()]).collect();
+    let asked = quick(&Quick {
+        program,
+        args: &args,
+        cwd: here,
+        env: &[("DISABLE_AUTOUPDATER".into(), Some("1".into()))],
+        stdin: b"",
+        timeout: PATIENCE,
+    });
+    match asked {
+        Ok(said) if said.status == 0 => {
+            let text = String::from_utf8_lossy(&said.stdout);
+            let line = text.lines().next().map(str::trim).unwrap_or_default();
+            let known = if line.is_empty() { "it does not say its version" } else { line };
+            (Level::Ok, format!(", {known}"))
+        }
+        Ok(said) => (Level::Warn, format!(", `--version` exited with code {}", said.status)),
+        Err(error) => (Level::Warn, format!(", its version is not known: {error}")),
+    }
+}

@@ -1,0 +1,52 @@
+//! Limits and money, as one line for people.
+
+use prodigy_core::{
+    agent::Usage,
+    event::{BudgetScope, Event, QuotaPaused},
+};
+
+use super::line::brief;
+
+/// Returns what an event about limits or money says, if it is one.
+pub(super) fn spending(event: &Event) -> Option<String> {
+    Some(if let Event::AgentSessionStarted { step, agent, session_id, model, resumed } = event {
+        let model = model.as_ref().map(|model| format!("  {}", brief(model))).unwrap_or_default();
+        let again = if *resumed { "  goes on" } else { "" };
+        format!("{step}  {}{model}  session {session_id}{again}", brief(agent))
+    } else if let Event::AgentToolUsed { step, tool, about, uses } = event {
+        let more = if *uses > 1 { format!("  ({uses} uses)") } else { String::new() };
+        format!("{step}  {}  {}{more}", brief(tool), brief(about))
+    } else if let Event::AgentUsage { step, agent, cost_usd, tokens, .. } = event {
+        let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), |cost| format!("${cost:.2}"));
+        format!("{step}  {}  {cost}{}", brief(agent), used(*tokens))
+    } else if let Event::AgentWarned { step, agent, message } = event {
+        format!("{step}  {}  {}", brief(agent), brief(message))
+    } else if let Event::AgentReleased { reason, .. } = event {
+        format!("not charged  {}", brief(reason))
+    } else if let Event::QuotaPaused(paused) = event {
+        let QuotaPaused { limit, paused_until, .. } = &**paused;
+        let until = paused_until.map(|until| format!("until {until:.0}  ")).unwrap_or_default();
+        format!("{until}{}", brief(&limit.message))
+    } else if let Event::QuotaWarned { share, window, .. } = event {
+        let window = window.as_deref().map(|window| format!(" of {window}")).unwrap_or_default();
+        format!("{:.0} %{window} used", share * 100.0)
+    } else if let Event::BudgetExceeded { scope, limit_usd, spent_usd } = event {
+        let whose = match scope {
+            BudgetScope::Job => "job",
+            BudgetScope::Day => "day",
+        };
+        format!("{whose}  ${spent_usd:.2} of ${limit_usd:.2}")
+    } else if let Event::ConcurrencyChanged { max, reason } = event {
+        format!("{max} at once  {}", brief(reason))
+    } else {
+        return None;
+    })
+}
+
+/// Returns how many tokens were used, if any were.
+fn used(tokens: Usage) -> String {
+    match tokens.total() {
+        0 => String::new(),
+        total => format!("  {total} tokens"),
+    }
+}

@@ -1,0 +1,362 @@
+//! The transcript of an agent, for people.
+
+use prodigy_core::agent::{Heard, Limit, Notice, StreamDialect};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::{output::Style, report::shortened};
+
+/// The widest that text is set: longer lines are hard to read.
+const WIDEST: usize = 100;
+/// How many lines of a tool's error are shown.
+const ERROR_LINES: usize = 3;
+/// From which part on it is worth a line that a limit is used up so far.
+const WORTH_A_LINE: f64 = 0.75;
+
+/// A line for people.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shown {
+    pub(super) style: Style,
+    pub(super) text: String,
+}
+
+/// What an agent has told so far, and how it is shown.
+pub(super) struct Transcript {
+    heard: Heard,
+    dialect: StreamDialect,
+    /// The columns that there are, if they are limited.
+    width: Option<usize>,
+    /// The directory that the agent works in, with a slash.
+    cwd: Option<String>,
+    /// Whether anything was shown.
+    has_begun: bool,
+    /// What the agent said last.
+    spoken: String,
+    /// How far limits are used up that were shown, in percent.
+    shares: Vec<(String, u32)>,
+    /// How many tools were shown that it may not use.
+    denied: usize,
+    shown: Vec<Shown>,
+}
+
+impl Transcript {
+    /// Begins with nothing told.
+    pub(super) fn new(width: Option<usize>) -> Self {
+        let dialect = StreamDialect::Claude;
+        Self {
+            heard: Heard::new(dialect),
+            dialect,
+            width,
+            cwd: None,
+            has_begun: false,
+            spoken: String::new(),
+            shares: Vec::new(),
+            denied: 0,
+            shown: Vec::new(),
+        }
+    }
+
+    /// Takes one line of a transcript and returns what is shown of it.
+    pub(super) fn hear(&mut self, line: &[u8]) -> Vec<Shown> {
+        let dialect = StreamDialect::of(line).unwrap_or(self.dialect);
+        if dialect != self.dialect {
+            *self = Self { dialect, heard: Heard::new(dialect), ..Self::new(self.width) };
+        }
+        let unreadable = self.heard.unreadable();
+        for notice in self.heard.hear(line) {
+            self.notice(notice);
+        }
+        if self.heard.unreadable() > unreadable {
+            self.text(&String::from_utf8_lossy(line));
+        }
+        std::mem::take(&mut self.shown)
+    }
+
+    /// Returns what is shown when nothing follows.
+    pub(super) fn finish(&mut self) -> Vec<Shown> {
+        if self.heard.events() > 0 && !self.heard.is_ended() {
+            self.aside(Style::Bad, "✗ ", "it ended without a result");
+        }
+        std::mem::take(&mut self.shown)
+    }
+
+    /// Returns what is shown of events that are too long to be read.
+    pub(super) fn left_out(events: u64) -> Shown {
+        let text = format!("  [{events} too long to be shown; see `--raw`]");
+        Shown { style: Style::Quiet, text }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Session { id, model, cwd, permission_mode } => {
+                self.cwd = cwd.map(|cwd| format!("{}/", cwd.trim_end_matches('/')));
+                let parts = [Some(format!("session {id}")), model, permission_mode];
+                let parts: Vec<String> = parts.into_iter().flatten().collect();
+                self.aside(Style::Quiet, "", &parts.join(" · "));
+            }
+            Notice::Tool { name, about } => {
+                let about = self.relative(&about);
+                self.aside(Style::Quiet, "› ", &format!("{name}  {about}"));
+            }
+            Notice::Spoke { text } => {
+                self.speak(&text);
+                self.spoken = text;
+            }
+            Notice::ToolResult { is_error: true, text } => self.error(&text),
+            Notice::ToolResult { is_error: false, .. } | Notice::Usage(_) => {}
+            Notice::Retrying { attempt, status, error } => {
+                let status = status.map(|status| format!("{status} ")).unwrap_or_default();
+                let text = format!("request failed, try {attempt}: {status}{error}");
+                self.aside(Style::Bad, "↻ ", &text);
+            }
+            Notice::Limit(limit) => self.limit(&limit),
+            Notice::Utilization { window, share } => self.utilization(window, share),
+            Notice::Ended => self.ended(),
+        }
+    }
+
+    /// Returns what a tool is used for, without the place of the worktree, which everything is in.
+    fn relative(&self, about: &str) -> String {
+        self.cwd.as_ref().map_or_else(|| about.to_owned(), |cwd| about.replace(cwd, ""))
+    }
+
+    /// Shows what the agent said, apart from what it did before.
+    fn speak(&mut self, text: &str) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            self.shown.push(Shown { style: Style::Plain, text: String::new() });
+        }
+        self.text(text);
+    }
+
+    /// Shows text with lines broken between words.
+    fn text(&mut self, text: &str) {
+        let width = self.width.map(|width| width.min(WIDEST));
+        for line in text.trim_end().lines() {
+            let lines = width.map_or_else(|| vec![line.to_owned()], |width| broken(line, width));
+            self.shown.extend(lines.into_iter().map(|text| Shown { style: Style::Plain, text }));
+        }
+    }
+
+    /// Shows one line that nobody said.
+    fn aside(&mut self, style: Style, sign: &str, text: &str) {
+        let text = format!("  {sign}{}", text.trim_end());
+        let text = self.width.map_or_else(|| text.clone(), |width| shortened(&text, width));
+        self.shown.push(Shown { style, text });
+        self.has_begun = true;
+    }
+
+    /// Shows the beginning of what a tool answered that failed.
+    fn error(&mut self, text: &str) {
+        let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        self.aside(Style::Bad, "  ✗ ", lines.next().unwrap_or("it failed"));
+        for line in lines.by_ref().take(ERROR_LINES - 1) {
+            self.aside(Style::Quiet, "    ", line);
+        }
+        let more = lines.count();
+        if more > 0 {
+            self.aside(Style::Quiet, "    ", &format!("… {more} more lines"));
+        }
+    }
+
+    fn limit(&mut self, limit: &Limit) {
+        let until = limit.resets_at.map(|at| format!(", until {at}")).unwrap_or_default();
+        self.aside(Style::Bad, "✗ ", &format!("{}{until}", limit.message));
+    }
+
+    /// Shows how far a limit is used up, if that is much and was not shown before.
+    fn utilization(&mut self, window: String, share: f64) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates, and no share is negative"
+        )]
+        let percent = (share * 100.0) as u32;
+        let known = self.shares.iter_mut().find(|(known, _)| *known == window);
+        if share < WORTH_A_LINE || known.as_ref().is_some_and(|(_, known)| *known == percent) {
+            return;
+        }
+        self.aside(Style::Quiet, "", &format!("{percent} % of the limit `{window}` used"));
+        match self.shares.iter_mut().find(|(known, _)| *known == window) {
+            Some((_, known)) => *known = percent,
+            None => self.shares.push((window, percent)),
+        }
+    }
+
+    /// Shows what it came to: what it may not use, the answer if it was not said, and the sums.
+    fn ended(&mut self) {
+        let denied = self.heard.denied().skip(self.denied);
+        let denied: Vec<_> =
+            denied.map(|one| format!("{}  {}", one.tool, self.relative(&one.about))).collect();
+        self.denied += denied.len();
+        for one in denied {
+            self.aside(Style::Bad, "✗ ", &format!("not allowed: {one}"));
+        }
+        if let Some(answer) = self.heard.answer().map(str::trim)
+            && !answer.starts_with(self.spoken.trim_end_matches('…'))
+        {
+            let answer = answer.to_owned();
+            self.speak(&answer);
+        }
+        let sums = self.sums();
+        match self.heard.trouble() {
+            // The program itself says what went wrong as if it were the model.
+            Some(trouble) if self.spoken.trim() == trouble.trim() => {
+                let parts = [vec!["ended with this error".to_owned()], sums].concat();
+                self.aside(Style::Bad, "✗ ", &parts.join(" · "));
+            }
+            Some(trouble) => {
+                let trouble = trouble.lines().next().unwrap_or_default().to_owned();
+                self.aside(Style::Bad, "✗ ", &format!("ended: {trouble}"));
+                self.aside(Style::Quiet, "  ", &sums.join(" · "));
+            }
+            None => self.aside(Style::Good, "✓ ", &sums.join(" · ")),
+        }
+    }
+
+    /// Returns what it took.
+    fn sums(&self) -> Vec<String> {
+        let turns = self.heard.turns().map(|turns| match turns {
+            1 => "1 turn".to_owned(),
+            turns => format!("{turns} turns"),
+        });
+        let cost = self.heard.cost_usd().filter(|cost| *cost > 0.0).map(dollars);
+        let tokens = self.heard.usage().total();
+        let tokens = (tokens > 0).then(|| format!("{} tokens", short(tokens)));
+        [turns, cost, tokens].into_iter().flatten().collect()
+    }
+}
+
+/// Returns an amount of money; small ones with more digits.
+fn dollars(cost: f64) -> String {
+    if cost < 0.1 { format!("${cost:.4}") } else { format!("${cost:.2}") }
+}
+
+/// Returns a large number in a few characters.
+fn short(number: u64) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..1_000_000 => format!("{}.{}k", number / 1000, number % 1000 / 100),
+        _ => format!("{}.{}M", number / 1_000_000, number % 1_000_000 / 100_000),
+    }
+}
+
+/// Returns a line in pieces that fit, broken between words, each as far from the left.
+fn broken(line: &str, width: usize) -> Vec<String> {
+    if line.width() <= width {
+        return vec![line.to_owned()];
+    }
+    let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+    let mut pieces = Vec::new();
+    let mut piece = indent.clone();
+    for word in line.split_whitespace() {
+        let is_first = piece.len() == indent.len();
+        if !is_first && piece.width() + 1 + word.width() > width {
+            pieces.push(std::mem::replace(&mut piece, indent.clone()));
+        } else if !is_first {
+            piece.push(' ');
+        }
+        piece.push_str(word);
+    }
+    pieces.push(piece);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn shown(width: usize, events: &[Value]) -> String {
+        let mut transcript = Transcript::new(Some(width));
+        let mut lines: Vec<Shown> =
+            events.iter().flat_map(|event| transcript.hear(event.to_string().as_bytes())).collect();
+        lines.extend(transcript.finish());
+        lines.into_iter().map(|line| line.text + "|\n").collect()
+    }
+
+    fn said(block: &Value) -> Value {
+        json!({"type": "assistant", "message": {"content": [block]}})
+    }
+
+    fn used(tool: &str, input: &Value) -> Value {
+        said(&json!({"type": "tool_use", "name": tool, "input": input}))
+    }
+
+    #[test]
+    fn everything_fits_into_the_columns_there_are() {
+        let text = "A line that is longer than this.\n\n    - an item with some words\nunbreakable-because-it-is-one-word 日本語日本語日本語日本語";
+        let events = [
+            json!({"type": "system", "subtype": "init", "session_id": "s", "cwd": "/home/ann/tree"}),
+            said(&json!({"type": "text", "text": text})),
+            used("Edit", &json!({"file_path": "/home/ann/tree/src/main.rs"})),
+            used("Bash", &json!({"command": "cat /home/ann/tree/src/main.rs"})),
+            json!({"type": "user", "message": {"content": [
+                {"type": "tool_result", "is_error": true, "content": "one\n\ntwo\nthree\nfour\nfive"},
+            ]}}),
+            json!({"type": "user", "message": {"content": [
+                {"type": "tool_result", "is_error": true, "content": ""},
+            ]}}),
+        ];
+        insta::assert_snapshot!(shown(24, &events), @"
+          session s|
+        |
+        A line that is longer|
+        than this.|
+        |
+            - an item with some|
+            words|
+        unbreakable-because-it-is-one-word|
+        日本語日本語日本語日本語|
+          › Edit  src/main.rs|
+          › Bash  cat src/main.…|
+            ✗ one|
+              two|
+              three|
+              … 2 more lines|
+            ✗ it failed|
+          ✗ it ended without a …|
+        ");
+    }
+
+    #[test]
+    fn a_limit_is_told_when_its_use_has_grown() {
+        let used_up = |window: &str, share: f64| {
+            let info = json!({"status": "allowed", "rateLimitType": window, "utilization": share});
+            json!({"type": "rate_limit_event", "rate_limit_info": info})
+        };
+        let events = [
+            used_up("five_hour", 0.5),
+            used_up("five_hour", 0.8),
+            used_up("five_hour", 0.801),
+            used_up("seven_day", 0.8),
+            used_up("five_hour", 1.2),
+        ];
+        insta::assert_snapshot!(shown(80, &events), @"
+        80 % of the limit `five_hour` used|
+        80 % of the limit `seven_day` used|
+        120 % of the limit `five_hour` used|
+        ✗ it ended without a result|
+        ");
+    }
+
+    #[test]
+    fn another_agent_begins_anew() {
+        let events = [
+            said(&json!({"type": "text", "text": "mine"})),
+            json!({"type": "thread.started", "thread_id": "t"}),
+        ];
+        let mut transcript = Transcript::new(None);
+        for event in events {
+            transcript.hear(event.to_string().as_bytes());
+        }
+        assert_eq!(transcript.dialect, StreamDialect::Codex);
+        assert_eq!(transcript.spoken, "");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let numbers = [0, 9_999, 10_000, 999_999, 1_000_000, 12_345_678].map(short).join(" ");
+        insta::assert_snapshot!(numbers, @"0 9999 10.0k 999.9k 1.0M 12.3M");
+        insta::assert_snapshot!([0.004_21, 0.1, 12.345].map(dollars).join(" "), @"$0.0042 $0.10 $12.35");
+    }
+}

@@ -1,0 +1,128 @@
+//! `prodigy simulate`.
+
+mod stage;
+
+use std::path::{Path, PathBuf};
+
+use prodigy_core::workflow::{Rehearsal, SimulatedAgent, read_faults};
+
+use self::stage::Stage;
+use super::{
+    context,
+    run::{self, Rehearsed, Request, TaskArgs},
+};
+use crate::{
+    cli::Args, error::CliError, exit::Exit, input, output::Output, replay_policy,
+    report::rehearsal::Account,
+};
+
+/// Rehearse a workflow and its policies, without an agent and without a cost
+///
+/// Every agent is replaced by the simulated one, which answers, edits, commits and fails as the
+/// file of faults says; without a file everything goes well. Commands run for real, but in a copy
+/// of the repository and with a home of its own: your branches, your checkout and your jobs stay
+/// as they are, and a push goes nowhere. Steps with `effects: external` are not run; the summary
+/// says which would have been.
+///
+/// What commands do besides is done: they can reach the network and your files.
+///
+/// The exit code is that of the run. `prodigy schema faults` prints the schema of the file of
+/// faults.
+///
+/// For example, `prodigy simulate workflow.yml --faults faults.yml --speed 60` shows in seconds
+/// what the retries and the circuit breaker would do in minutes.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SimulateArgs {
+    /// The workflow file
+    workflow: PathBuf,
+
+    /// What agents do and what goes wrong [default: all goes well]
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+
+    /// Fix what is random [default: what the file of faults says]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Let this much more time pass where the job waits and where agents take their time
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    speed: f64,
+
+    /// Keep the copy and the home of the rehearsal, and say where they are
+    #[arg(long)]
+    keep: bool,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    task: TaskArgs,
+}
+
+/// Reads how much faster time passes.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok();
+    factor
+        .filter(|factor| (1.0..=1e9).contains(factor))
+        .ok_or_else(|| "a number from 1, such as 60 for a minute in a second".to_owned())
+}
+
+pub(super) fn run(args: &Args, command: &SimulateArgs, out: &mut Output) -> Result<Exit, CliError> {
+    let repo = context::repo(command.task.path.as_deref());
+    let mut request = command.task.request(&command.workflow, repo, out)?;
+    let mut agent = faults(command.faults.as_deref(), out)?;
+    agent.seed = command.seed.unwrap_or(agent.seed);
+    run::warn(&request.repo, out)?;
+    let stage = Stage::new(&request)?;
+    let checkout = request.repo.root().to_owned();
+    request.repo = stage.repo().clone();
+    stage.belong(&mut request.file.loaded.workflow);
+    request.yes = true;
+    request.job = Some(stage.job().clone());
+    let rehearsal = Rehearsal { agent, speed: command.speed };
+    request.rehearsal = Some(Rehearsed { rehearsal, home: stage.home(), checkout });
+    let exit = run::begin(args, request, out)?;
+    let account = Account::of(&stage.layout()?, stage.job())?;
+    let kept = if command.keep { Some(stage.keep()) } else { None };
+    if command.json {
+        let document = account.document(exit, kept.as_deref());
+        out.line(format_args!("{document:#}"))?;
+    } else {
+        account.show(out);
+    }
+    close(command, kept.as_deref(), exit, out);
+    Ok(exit)
+}
+
+/// Reads the file of faults.
+fn faults(path: Option<&Path>, out: &mut Output) -> Result<SimulatedAgent, CliError> {
+    let Some(path) = path else {
+        return Ok(SimulatedAgent { otherwise: Some(Box::default()), ..SimulatedAgent::default() });
+    };
+    let text = input::read(path).map_err(|error| {
+        CliError::new(error.exit(), error.to_string())
+            .with_hint("`prodigy schema faults` shows what it may hold")
+    })?;
+    let shown = path.to_string_lossy();
+    match read_faults(&shown, &text) {
+        Ok(loaded) => Ok(loaded.agent),
+        Err(rejected) => Err(replay_policy::refused(&shown, &rejected, out)),
+    }
+}
+
+/// Says where everything is, and what to type next.
+fn close(command: &SimulateArgs, kept: Option<&Path>, exit: Exit, out: &mut Output) {
+    match kept {
+        Some(place) => {
+            out.note(format_args!("kept in {}", place.display()));
+        }
+        None => out.note("this was a rehearsal: nothing of yours was changed"),
+    }
+    let workflow = context::quoted(&command.workflow);
+    if exit == Exit::Success {
+        out.note(format_args!("next: prodigy run {workflow}"));
+    } else if kept.is_none() {
+        out.note(format_args!("next: prodigy simulate {workflow} --keep"));
+    }
+}

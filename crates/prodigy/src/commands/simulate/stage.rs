@@ -1,0 +1,78 @@
+//! Where a rehearsal takes place: a copy of the repository, and a home of its own.
+
+use std::{io, path::PathBuf};
+
+use prodigy_core::{
+    ids::{BadName, JobId},
+    template::Text,
+    workflow::{Body, EnvVar, Workflow},
+};
+use prodigy_engine::{git::Repo, run::bring_along, store::Layout};
+use tempfile::TempDir;
+
+use super::{Request, context};
+use crate::{error::CliError, exit::Exit};
+
+/// What the job is called, if nobody says otherwise.
+const JOB: &str = "rehearsal";
+
+/// Where a rehearsal takes place. It is removed with this.
+pub(super) struct Stage {
+    place: TempDir,
+    repo: Repo,
+    job: JobId,
+}
+
+impl Stage {
+    /// Makes a copy of the repository with everything that worktrees get from the checkout.
+    pub(super) fn new(request: &Request) -> Result<Self, CliError> {
+        let place =
+            tempfile::Builder::new().prefix("prodigy-rehearsal-").tempdir().map_err(broken)?;
+        let job = JOB.parse().map_err(|error: BadName| {
+            CliError::new(Exit::Failure, "the job cannot be named").because(error)
+        })?;
+        let target = place.path().join(request.repo.name());
+        let outside = place.path().join("outside");
+        let repo = request.repo.copy_to(&target, &outside).map_err(context::git_error)?;
+        if let Body::MapReduce(body) = &request.file.loaded.workflow.body {
+            bring_along(&body.map.worktree, request.repo.root(), &target)
+                .map_err(|failure| CliError::new(Exit::Failure, failure.message))?;
+        }
+        Ok(Self { place, repo, job })
+    }
+
+    /// Returns the copy.
+    pub(super) fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// Returns the id of the job.
+    pub(super) fn job(&self) -> &JobId {
+        &self.job
+    }
+
+    /// Returns the home of the rehearsal.
+    pub(super) fn home(&self) -> PathBuf {
+        self.place.path().join("home")
+    }
+
+    /// Returns where the files of the job are.
+    pub(super) fn layout(&self) -> Result<Layout, CliError> {
+        context::layout(&self.home(), &self.repo)
+    }
+
+    /// Lets a prodigy that a step starts use this home, too.
+    pub(super) fn belong(&self, workflow: &mut Workflow) {
+        let value = Text::literal(self.home().to_string_lossy());
+        workflow.env.push(EnvVar { name: "PRODIGY_HOME".to_owned(), value });
+    }
+
+    /// Keeps everything, and returns where it is.
+    pub(super) fn keep(self) -> PathBuf {
+        self.place.keep()
+    }
+}
+
+fn broken(error: io::Error) -> CliError {
+    CliError::new(Exit::Failure, "the rehearsal cannot be set up").because(error)
+}

@@ -1,0 +1,155 @@
+//! Saying that the user's checkout changed while a job ran.
+
+use std::path::Path;
+
+use prodigy_core::event::CheckoutChange;
+
+use crate::{
+    commands::context::quoted,
+    output::{Output, one_line},
+};
+
+/// The most changes that are told one by one.
+const TOLD: usize = 10;
+
+/// How much of a commit's hash is shown.
+const SHORT: usize = 10;
+
+/// The most changes that one line tells.
+const IN_A_LINE: usize = 3;
+
+/// Says in one line that the checkout changed.
+pub(super) fn line(changes: &[CheckoutChange]) -> String {
+    let shown: Vec<_> = changes.iter().take(IN_A_LINE).map(change).collect();
+    let more = match changes.len().saturating_sub(IN_A_LINE) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("your checkout changed while the job ran: {}{more}", shown.join(", "))
+}
+
+/// Warns at the end of a run, with the commands that tell more.
+pub(super) fn warn(changes: &[CheckoutChange], in_all: usize, out: &mut Output) {
+    if changes.is_empty() {
+        return;
+    }
+    out.note("\nwarning: your checkout changed while the job ran; nothing was put back, since it may have been you:");
+    for one in changes.iter().take(TOLD) {
+        out.note(format_args!("  {}; look: {}", change(one), look(one)));
+    }
+    if let Some(more) = in_all.checked_sub(TOLD).filter(|more| *more > 0) {
+        out.note(format_args!("  {more} more; the events `checkout_changed` tell which"));
+    }
+}
+
+/// Says what changed.
+pub(crate) fn change(change: &CheckoutChange) -> String {
+    let CheckoutChange { what, before, after } = change;
+    let (before, after) = (before.as_deref(), after.as_deref());
+    let name = match what.as_str() {
+        "HEAD" => "HEAD".to_owned(),
+        "index" => return "what is staged is not the same".to_owned(),
+        "refs/stash" => "the stash".to_owned(),
+        what => named(what),
+    };
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            format!("{name} went from {} to {}", shown(before), shown(after))
+        }
+        (Some(before), None) => format!("{name} is gone; it was at {}", shown(before)),
+        (None, Some(after)) => format!("{name} is new, at {}", shown(after)),
+        (None, None) => format!("{name} changed"),
+    }
+}
+
+/// Returns the command that tells more about a change, or that takes it back if something is gone.
+fn look(change: &CheckoutChange) -> String {
+    let CheckoutChange { what, before, after } = change;
+    let gone = before.as_deref().filter(|_| after.is_none());
+    let quoted = |name: &str| quoted(Path::new(&one_line(name)));
+    if let Some(branch) = what.strip_prefix("refs/heads/") {
+        return match gone {
+            Some(commit) => format!("git branch {} {}", quoted(branch), short(commit)),
+            None => format!("git reflog show {}", quoted(branch)),
+        };
+    }
+    if let Some(tag) = what.strip_prefix("refs/tags/") {
+        return match gone {
+            Some(commit) => format!("git tag {} {}", quoted(tag), short(commit)),
+            None => format!("git show {}", quoted(tag)),
+        };
+    }
+    match (what.as_str(), gone) {
+        ("refs/stash", Some(commit)) => format!("git stash store {commit}"),
+        ("refs/stash", None) => "git stash list".to_owned(),
+        ("index", _) => "git status".to_owned(),
+        (_, _) => "git reflog".to_owned(),
+    }
+}
+
+/// Returns the full name of a reference as people say it.
+fn named(reference: &str) -> String {
+    let (kind, name) =
+        match (reference.strip_prefix("refs/heads/"), reference.strip_prefix("refs/tags/")) {
+            (Some(branch), _) => ("branch ", branch),
+            (None, Some(tag)) => ("tag ", tag),
+            (None, None) => ("", reference),
+        };
+    format!("{kind}`{}`", one_line(name))
+}
+
+/// Returns what something was or is, as people say it.
+fn shown(value: &str) -> String {
+    if value.starts_with("refs/") { named(value) } else { short(value) }
+}
+
+fn short(commit: &str) -> String {
+    one_line(commit).chars().take(SHORT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(what: &str, before: Option<&str>, after: Option<&str>) -> String {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let one =
+            CheckoutChange { what: what.to_owned(), before: owned(before), after: owned(after) };
+        format!("{}; look: {}", change(&one), look(&one))
+    }
+
+    #[test]
+    fn every_change_is_told_with_the_command_that_tells_more() {
+        let (old, new) = (Some("0123456789abcdef"), Some("fedcba9876543210"));
+        let lines = [
+            told("HEAD", Some("refs/heads/main"), Some("refs/heads/other")),
+            told("HEAD", Some("refs/heads/main"), new),
+            told("index", old, new),
+            told("refs/heads/main", old, new),
+            told("refs/heads/it's", old, None),
+            told("refs/tags/v1", old, new),
+            told("refs/tags/v1", old, None),
+            told("refs/stash", old, new),
+            told("refs/stash", None, new),
+            told("refs/stash", old, None),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        HEAD went from branch `main` to branch `other`; look: git reflog
+        HEAD went from branch `main` to fedcba9876; look: git reflog
+        what is staged is not the same; look: git status
+        branch `main` went from 0123456789 to fedcba9876; look: git reflog show main
+        branch `it's` is gone; it was at 0123456789; look: git branch 'it'\''s' 0123456789
+        tag `v1` went from 0123456789 to fedcba9876; look: git show v1
+        tag `v1` is gone; it was at 0123456789; look: git tag v1 0123456789
+        the stash went from 0123456789 to fedcba9876; look: git stash list
+        the stash is new, at fedcba9876; look: git stash list
+        the stash is gone; it was at 0123456789; look: git stash store 0123456789abcdef
+        ");
+    }
+
+    #[test]
+    fn one_line_tells_three() {
+        let change = CheckoutChange { what: "index".to_owned(), before: None, after: None };
+        insta::assert_snapshot!(line(&vec![change; 5]), @"your checkout changed while the job ran: what is staged is not the same, what is staged is not the same, what is staged is not the same and 2 more");
+    }
+}

@@ -1,0 +1,197 @@
+//! Words for money and tokens.
+
+use prodigy_core::{agent::Usage, job::Costs, policy::Budget};
+use prodigy_engine::{
+    clock,
+    store::{Layout, day_of, read_day},
+};
+use serde_json::{Value, json};
+
+/// What agents cost and what is left of the budgets.
+pub(crate) struct Money<'a> {
+    /// What agents cost.
+    pub(crate) costs: &'a Costs,
+    /// How many items succeeded, if there are items.
+    pub(crate) successful: Option<u32>,
+    /// What may be spent.
+    pub(crate) budget: Budget,
+    /// What all jobs have spent today, if that is known and matters.
+    pub(crate) today_usd: Option<f64>,
+}
+
+impl Money<'_> {
+    /// Returns what is to be said besides the sum.
+    pub(crate) fn details(&self) -> Vec<String> {
+        let mut details = Vec::new();
+        let each = self.successful.and_then(|count| self.costs.per_success(count));
+        details.extend(each.map(|each| format!("{} for each item done", dollars(each))));
+        if self.costs.lost_usd > 0.0 {
+            let lost = dollars(self.costs.lost_usd);
+            details.push(format!("{lost} lost in attempts that came to nothing"));
+        }
+        details.extend(tokens(self.costs.tokens));
+        details
+    }
+
+    /// Returns what is left of the budgets, one after the other.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let left = |most: f64, spent: f64, of: &str| {
+            let (most, rest) = (dollars(most), dollars((most - spent).max(0.0)));
+            // Nobody knows what those spent who did not say.
+            let most_of_it = if self.costs.untold > 0 { "at most " } else { "" };
+            format!("{most_of_it}{rest} left of {most} for the {of}")
+        };
+        let job = self.budget.job_usd.map(|most| left(most, self.costs.cost_usd, "job"));
+        let day = self.budget.day_usd.zip(self.today_usd);
+        let day = day.map(|(most, spent)| left(most, spent, "day"));
+        let item = self.budget.item_usd.map(|most| format!("{} for an item", dollars(most)));
+        job.into_iter().chain(day).chain(item).collect()
+    }
+
+    /// Returns all of it as JSON, to be put into a document.
+    pub(crate) fn document(&self) -> Value {
+        let Costs { cost_usd, tokens, untold, lost_usd, .. } = self.costs;
+        let Budget { item_usd, job_usd, day_usd, .. } = self.budget;
+        let spent = |spent: f64| (*untold == 0).then_some(spent);
+        let left = |most: Option<f64>, spent: Option<f64>| Some((most? - spent?).max(0.0));
+        json!({
+            "cost_usd": (!self.costs.is_unknown()).then_some(cost_usd),
+            "cost_untold": untold,
+            "cost_per_success_usd": self.successful.and_then(|count| self.costs.per_success(count)),
+            "lost_usd": lost_usd,
+            "tokens": {
+                "input": tokens.input_tokens,
+                "output": tokens.output_tokens,
+                "cache_read": tokens.cache_read_tokens,
+                "cache_write": tokens.cache_write_tokens,
+            },
+            "budget": (!self.budget.is_unlimited()).then(|| json!({
+                "item_usd": item_usd,
+                "job_usd": job_usd,
+                "job_left_usd": left(job_usd, spent(*cost_usd)),
+                "day_usd": day_usd,
+                "day_left_usd": left(day_usd, self.today_usd.and_then(spent)),
+            })),
+        })
+    }
+}
+
+/// Returns what all jobs have spent today, if that can be read.
+pub(crate) fn today_usd(layout: &Layout) -> Option<f64> {
+    let (mut sum_usd, today) = (0.0, day_of(clock::now()));
+    let directory = Layout::spending_dir(layout.home());
+    read_day(&directory, today, |spent| sum_usd += spent.cost_usd).ok()?;
+    Some(sum_usd)
+}
+
+/// Returns what agents cost, if one was asked and it is worth a word.
+pub(crate) fn total(costs: &Costs) -> Option<String> {
+    if costs.is_unknown() {
+        return Some("unknown".to_owned());
+    }
+    let known = (costs.cost_usd > 0.0).then(|| dollars(costs.cost_usd))?;
+    Some(if costs.untold > 0 { format!("{known} and an unknown amount") } else { known })
+}
+
+/// Returns an amount of money.
+pub(crate) fn dollars(amount: f64) -> String {
+    // A cent is a lot for one prompt.
+    if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
+}
+
+/// Returns how many tokens were used, if any were.
+pub(crate) fn tokens(usage: Usage) -> Option<String> {
+    if usage.is_empty() {
+        return None;
+    }
+    let parts = [
+        (usage.input_tokens, "in"),
+        (usage.output_tokens, "out"),
+        (usage.cache_read_tokens, "from the cache"),
+        (usage.cache_write_tokens, "to the cache"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> =
+        parts.map(|(count, what)| format!("{} {what}", roughly(count))).collect();
+    // The first of them says what is counted.
+    Some(parts.join(", ").replacen(' ', " tokens ", 1))
+}
+
+/// Returns a number without the digits that nobody needs.
+fn roughly(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        1_000_000.. => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_short_and_small_ones_are_not_nothing() {
+        assert_eq!([0.0, 1.5, 0.01, 0.0042].map(dollars), ["$0.00", "$1.50", "$0.01", "$0.0042"]);
+        assert_eq!([7, 1_234, 99_999, 1_250_000].map(roughly), ["7", "1.2k", "99.9k", "1.2M"]);
+    }
+
+    #[test]
+    fn what_nobody_told_is_unknown_and_not_nothing() {
+        let costs = |told, untold, cost_usd| {
+            let mut costs = Costs::default();
+            (costs.told, costs.untold, costs.cost_usd) = (told, untold, cost_usd);
+            costs
+        };
+        assert_eq!(total(&costs(0, 0, 0.0)), None);
+        assert_eq!(total(&costs(1, 0, 0.0)), None);
+        assert_eq!(total(&costs(0, 2, 0.0)).unwrap(), "unknown");
+        assert_eq!(total(&costs(1, 0, 0.5)).unwrap(), "$0.50");
+        assert_eq!(total(&costs(1, 2, 0.5)).unwrap(), "$0.50 and an unknown amount");
+    }
+
+    #[test]
+    fn everything_worth_knowing_is_said() {
+        let tokens = Usage { input_tokens: 1_200, output_tokens: 30, ..Usage::default() };
+        let mut costs = Costs::default();
+        (costs.cost_usd, costs.told, costs.lost_usd, costs.tokens) = (1.5, 3, 0.5, tokens);
+        let budget = Budget {
+            job_usd: Some(1.0),
+            day_usd: Some(20.0),
+            item_usd: Some(0.25),
+            ..Budget::default()
+        };
+        let money = Money { costs: &costs, successful: Some(2), budget, today_usd: Some(4.0) };
+        insta::assert_snapshot!(money.details().join("\n"), @"
+        $0.75 for each item done
+        $0.50 lost in attempts that came to nothing
+        1.2k tokens in, 30 out
+        ");
+        insta::assert_snapshot!(money.left().join("\n"), @"
+        $0.00 left of $1.00 for the job
+        $16.00 left of $20.00 for the day
+        $0.25 for an item
+        ");
+        insta::assert_snapshot!(format!("{:#}", money.document()), @r#"
+        {
+          "cost_usd": 1.5,
+          "cost_untold": 0,
+          "cost_per_success_usd": 0.75,
+          "lost_usd": 0.5,
+          "tokens": {
+            "input": 1200,
+            "output": 30,
+            "cache_read": 0,
+            "cache_write": 0
+          },
+          "budget": {
+            "item_usd": 0.25,
+            "job_usd": 1.0,
+            "job_left_usd": 0.0,
+            "day_usd": 20.0,
+            "day_left_usd": 16.0
+          }
+        }
+        "#);
+    }
+}

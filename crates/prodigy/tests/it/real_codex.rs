@@ -1,0 +1,38 @@
+//! Real Codex, run by prodigy.
+
+use prodigy_testkit::{
+    killing::check_processes,
+    model::{Behaviour, ModelScript, ScriptedModel},
+};
+
+use crate::{
+    map_world::{assert_code, go},
+    real_world::{KEY, codex_world, files_with},
+};
+
+#[test]
+fn codex_writes_a_file_and_what_it_left_is_committed_and_merged() {
+    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit));
+    // Its sandbox keeps it from writing to the repository itself, so prodigy commits.
+    let world = codex_world(
+        &model,
+        r#"
+map:
+  input: { items: [one] }
+  item_key: item
+  agent_template:
+    - codex: "Migrate. item=${item}"
+      auto_commit: true
+      commit_required: true
+      system_prompt: "Whoever works on ${item} is careful."
+"#,
+    );
+    assert_code(&go(&world), 0);
+    assert_eq!(world.read("one.txt"), "one is done\n");
+    let turns = model.turns();
+    assert_eq!(turns.len(), 1);
+    assert_eq!((turns[0].model.as_str(), turns[0].prompt()), ("scripted", "Migrate. item=one"));
+    assert!(turns[0].system.contains("Whoever works on one is careful."));
+    assert_eq!(files_with(&world.home(), KEY), Vec::<String>::new());
+    check_processes(&world).unwrap();
+}

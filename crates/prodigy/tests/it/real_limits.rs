@@ -1,0 +1,68 @@
+//! Usage limits of a subscription, as real Claude Code tells of them.
+
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use prodigy_testkit::{
+    killing::check_processes,
+    model::{Behaviour, ModelScript, ScriptedModel},
+};
+
+use crate::{
+    map_world::{assert_code, go, of_type, trace_of},
+    real_world::{CLAUDE, deaths, subscribed_world},
+    stories::Started,
+};
+
+const MAP: &str = r#"map:
+  input: { items: [a, b, c] }
+  item_key: item
+  max_parallel: 2
+  agent_template:
+    - claude: "Work. item=${item}"
+      commit_required: true
+"#;
+
+/// Returns a model that is at its limit when `a` is worked on for the first time.
+fn limited(wait: Duration) -> ScriptedModel {
+    let acts = Behaviour::LimitFor(wait).times(1).then(Behaviour::Commit);
+    ScriptedModel::start(ModelScript::new(Behaviour::Commit).on("item=a", acts))
+}
+
+#[test]
+fn at_a_limit_the_job_waits_and_no_item_pays_for_it() {
+    let wait = Duration::from_secs(8);
+    let model = limited(wait);
+    let world = subscribed_world(&model, &format!("{CLAUDE}{MAP}"));
+    assert_code(&go(&world), 0);
+    assert_eq!(deaths(&world), "");
+    for item in ["a", "b", "c"] {
+        assert_eq!(world.read(&format!("{item}.txt")), format!("{item} is done\n"));
+    }
+    let turns = model.turns_of("a");
+    assert_eq!(turns.len(), 2);
+    assert!(turns[1].at.duration_since(turns[0].at).unwrap() >= wait);
+    assert_eq!(turns[0].session, turns[1].session);
+    assert_snapshot!(trace_of(&world, "a"), @"
+    a agent_started 1
+    a agent_started 1
+    a agent_completed 1
+    ");
+    let paused = of_type(&world, "quota_paused");
+    assert_eq!((paused.len(), of_type(&world, "quota_resumed").len()), (1, 1));
+    assert_eq!(paused[0]["limit"]["window"], "five_hour");
+    check_processes(&world).unwrap();
+}
+
+#[test]
+fn without_waiting_the_job_ends_at_a_limit_and_is_resumed_later() {
+    let model = limited(Duration::from_secs(8));
+    let world = subscribed_world(&model, &format!("{CLAUDE}{MAP}"));
+    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"]);
+    assert_code(&seen, 75);
+    assert_eq!(deaths(&world), "");
+    check_processes(&world).unwrap();
+    assert_code(&Started::new(&world, &["resume", "job", "-y"]).seen(&world), 0);
+    assert_eq!(model.turns_of("a").len(), 2);
+    assert_eq!(world.read("a.txt"), "a is done\n");
+}
