@@ -32,6 +32,8 @@ struct Page {
 const PAGES: &[Page] = &[
     Page { file: "workflow.md", args: &["__reference", "workflow"] },
     Page { file: "workflow.schema.json", args: &["schema", "workflow"] },
+    Page { file: "faults.md", args: &["__reference", "faults"] },
+    Page { file: "faults.schema.json", args: &["schema", "faults"] },
     Page { file: "policy.md", args: &["__reference", "policy"] },
     Page { file: "policy.schema.json", args: &["schema", "policy"] },
     Page { file: "events.md", args: &["__reference", "events"] },

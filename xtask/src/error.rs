@@ -58,6 +58,17 @@ pub(crate) enum Error {
         /// How to see it again.
         again: String,
     },
+    /// The scripted model could not go on.
+    #[error("the model cannot listen: {0}")]
+    Model(io::Error),
+    /// There is no package of an agent for this kind of machine.
+    #[error("there is no `{name}` for this machine at {url}")]
+    NoAgent {
+        /// The agent.
+        name: &'static str,
+        /// Where it would be.
+        url: String,
+    },
     /// A tool is not installed.
     #[error("`{tool}` is not installed; install it with `{install}`")]
     Missing {

@@ -6,6 +6,7 @@ mod crash;
 mod deny;
 mod docs;
 mod error;
+mod model;
 mod program;
 mod quickstart;
 mod test;
@@ -33,6 +34,10 @@ enum Chore {
     Bench(bench::BenchArgs),
     Crash(crash::CrashArgs),
     Deny(deny::DenyArgs),
+    Model(model::ModelArgs),
+    Tools(tools::ToolsArgs),
+    #[command(name = "__tell", hide = true)]
+    Tell(bench::TellArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,5 +58,8 @@ fn run(chore: &Chore) -> Result<(), Error> {
         Chore::Bench(args) => bench::run(args),
         Chore::Crash(args) => crash::run(args),
         Chore::Deny(args) => deny::run(args),
+        Chore::Model(args) => model::run(args),
+        Chore::Tools(args) => tools::run(args),
+        Chore::Tell(args) => bench::tell(args),
     }
 }

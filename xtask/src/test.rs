@@ -12,7 +12,8 @@ use crate::{
 /// Check formatting, lints, build, tests and documents
 ///
 /// The steps run in this order and the first that fails ends the chore with its
-/// name. The Rust toolchain and git are needed; OpenSSH is installed if it is missing.
+/// name. The Rust toolchain and git are needed; OpenSSH is installed if it is missing, and the agents that
+/// tests run are downloaded.
 #[derive(clap::Args, Debug)]
 pub(crate) struct TestArgs {
     /// Leave out the generated pages and the API documents

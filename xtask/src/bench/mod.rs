@@ -12,9 +12,12 @@ mod map;
 mod memory;
 mod start;
 mod steps;
+mod stream;
 mod table;
 mod timing;
 mod validate;
+
+pub(crate) use stream::{TellArgs, tell};
 
 use std::{
     fs,
@@ -45,7 +48,7 @@ pub(crate) struct BenchArgs {
     items: Vec<u32>,
 
     /// Measure what takes many minutes, too: 10,000 items in worktrees, 100,000 shared ones,
-    /// 100,000 dead letters
+    /// 100,000 dead letters, 1 GB of an agent's events
     #[arg(long)]
     large: bool,
 
@@ -67,6 +70,8 @@ enum Which {
     Map,
     /// Dead letters: writing one more, listing and replaying them
     Dlq,
+    /// Listening to an agent: work per event, and memory
+    Stream,
     /// Memory while a step prints 2 GB, and with --large what 100,000 items need
     Memory,
 }
@@ -76,11 +81,20 @@ const DEAD: u32 = 10_000;
 const LARGE_DEAD: u32 = 100_000;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
-    let all = [Which::Start, Which::Validate, Which::Steps, Which::Map, Which::Dlq, Which::Memory];
+    let all = [
+        Which::Start,
+        Which::Validate,
+        Which::Steps,
+        Which::Map,
+        Which::Dlq,
+        Which::Stream,
+        Which::Memory,
+    ];
     let wanted = if args.which.is_empty() { &all[..] } else { &args.which };
-    if cfg!(debug_assertions) && wanted.contains(&Which::Dlq) {
-        // What writes dead letters is measured in this program, which has to be as fast as it
-        // can be for that.
+    let is_here = |which: &Which| matches!(which, Which::Dlq | Which::Stream);
+    if cfg!(debug_assertions) && wanted.iter().any(is_here) {
+        // What writes dead letters and what listens to agents is measured in this program,
+        // which has to be as fast as it can be for that.
         let again = ["run", "--quiet", "--release", "--package", "xtask", "--"];
         return program::run(cargo(&again).args(std::env::args_os().skip(1)));
     }
@@ -111,6 +125,7 @@ fn measure(which: Which, args: &BenchArgs, binary: &Path) -> Result<Vec<Row>, Er
             map::measure(binary, &args.items.iter().copied().chain(large).collect::<Vec<_>>())
         }
         Which::Dlq => dlq::measure(binary, if args.large { LARGE_DEAD } else { DEAD }),
+        Which::Stream => stream::measure(binary, args.large),
         Which::Memory => {
             let mut rows = memory::measure(binary)?;
             if args.large {
