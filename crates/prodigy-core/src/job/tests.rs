@@ -296,6 +296,7 @@ impl World {
         })
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     fn answer_item(&mut self, action: ItemAction) -> Vec<Input> {
         let ids = |from: u32, to: u32| {
             (from..to).map(|at| ItemId::at(at as usize + 1, 999)).collect::<Vec<_>>()

@@ -110,6 +110,7 @@ steps: [{shell: a}]
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the model is shown as a whole")]
 fn agents_are_programs_or_simulated() {
     let workflow = workflow(
         r#"

@@ -113,6 +113,7 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the logs are those of a test")]
 fn an_entry_names_the_transcript_of_an_attempt_that_has_one() {
     let world = World::new(&["1"]);
     let item = ItemId::at(1, 1);

@@ -143,7 +143,7 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
         found: None,
         budget: None,
     };
-    world.write(resumed.clone().into());
+    world.write(resumed.into());
     assert!(world.job.map.as_ref().unwrap().has_conflicts());
     world.fates = vec![Fate::Limited].into_iter();
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
