@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{ItemCounts, MapState, Pace, Stage};
+use super::{Activity, ItemCounts, MapState, Pace, Stage};
 use crate::{
     Timestamp,
     event::{AfterAttempt, Event, Record, Withdrawal},
@@ -40,7 +40,7 @@ pub struct ItemSummary {
 }
 
 /// An agent and what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BusyAgent {
     /// The item.
     pub item: ItemId,
@@ -50,6 +50,8 @@ pub struct BusyAgent {
     pub since: Timestamp,
     /// The path and the name of the step that began last, once one has.
     pub step: Option<(String, String)>,
+    /// What it was last heard of.
+    pub activity: Activity,
 }
 
 /// A circuit breaker that is not closed.
@@ -127,11 +129,15 @@ impl ItemSummary {
 
     /// Takes in something that happened to an item, to an agent or to the breaker.
     pub fn apply(&mut self, record: &Record) {
+        if let Some(busy) = record.agent_id.and_then(|agent| self.agents.get_mut(&agent)) {
+            busy.activity.hear(record);
+        }
         match &record.event {
             Event::AgentStarted { attempt, .. } | Event::ResolutionStarted { attempt, .. } => {
                 if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
                     let (item, since) = (item.clone(), record.timestamp);
-                    let busy = BusyAgent { item, attempt: *attempt, since, step: None };
+                    let (attempt, activity) = (*attempt, Activity::new(since));
+                    let busy = BusyAgent { item, attempt, since, step: None, activity };
                     self.agents.insert(agent, busy);
                 }
             }

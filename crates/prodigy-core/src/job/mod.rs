@@ -1,10 +1,12 @@
 //! A job: the fold over its journal, and the decision what follows.
 
+mod activity;
 mod again;
 mod conflict;
 mod costs;
 mod decide;
 mod dispatch;
+mod effort;
 mod fold;
 mod index;
 mod item_summary;
@@ -23,9 +25,11 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
+pub use activity::Activity;
 pub use costs::Costs;
 pub use decide::{Action, Decision, Ending, Input, Surroundings, decide};
 pub use dispatch::POISON;
+pub use effort::{Effort, Efforts, most_of};
 pub use item_summary::{BusyAgent, Circuit, ItemSummary};
 pub use items::{ItemAction, ItemInput, MapRules};
 pub use map::{Conflict, ItemCounts, ItemState, MapState, Merging, Stage};

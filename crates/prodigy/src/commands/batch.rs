@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
         rehearsal: None,
     };
     if command.dry_run {
-        return plan::show(&request, false, out);
+        return plan::show(args, &request, false, out);
     }
     begin(args, request, out)
 }

@@ -2,6 +2,7 @@
 
 mod items;
 
+use jiff::tz::TimeZone;
 use prodigy_core::{
     Timestamp, duration,
     event::PhaseName,
@@ -22,8 +23,11 @@ use crate::{
     cli::Args,
     error::CliError,
     exit::Exit,
-    output::Output,
-    report::money::{Money, today_usd, total},
+    output::{Output, one_line},
+    report::{
+        moment,
+        money::{Money, today_usd, total},
+    },
 };
 
 /// The version of the JSON documents.
@@ -218,6 +222,13 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         1 => facts.push(("resumed", "once".to_owned())),
         times => facts.push(("resumed", format!("{times} times"))),
     }
+    if let Some(paused) = summary.quota.as_ref().filter(|_| is_open(row.status)) {
+        let until = paused.paused_until.filter(|until| *until > now);
+        let until = until.map(|until| moment(until, now, &TimeZone::system()));
+        let until = until.map(|until| format!("; it is tried again at {until}"));
+        let message = format!("{}{}", paused.limit.message, until.unwrap_or_default());
+        facts.push(("limit", one_line(&message)));
+    }
     let money = money(row);
     if let Some(total) = total(&summary.costs) {
         let details = money.details().into_iter();
@@ -261,13 +272,17 @@ fn next(row: &Row) -> Option<String> {
     }
 }
 
+/// Returns whether a job goes on or may go on.
+fn is_open(status: JobStatus) -> bool {
+    status == JobStatus::Running || status.is_resumable()
+}
+
 /// Returns what a job cost and what is left.
 fn money(row: &Row) -> Money<'_> {
     let Row { layout, summary, status, .. } = row;
     let budget = summary.started.as_ref().map(|started| started.budget).unwrap_or_default();
-    let is_open = *status == JobStatus::Running || status.is_resumable();
     // What is left of the day matters only to a job that may go on.
-    let today_usd = budget.day_usd.filter(|_| is_open).and_then(|_| today_usd(layout));
+    let today_usd = budget.day_usd.filter(|_| is_open(*status)).and_then(|_| today_usd(layout));
     let successful = summary.items.as_ref().map(|items| items.counts.successful);
     Money { costs: &summary.costs, successful, budget, today_usd }
 }
@@ -309,6 +324,7 @@ fn plain_document(row: &Row, now: Timestamp) -> Value {
         "worktree": summary.worktree,
         "merged_commit": summary.merged,
         "end": summary.end,
+        "limit": summary.quota.as_ref().filter(|_| is_open(*status)),
         "damage": damage.as_ref().map(ToString::to_string),
     })
 }

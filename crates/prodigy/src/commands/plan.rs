@@ -1,6 +1,7 @@
 //! `prodigy plan`.
 
 mod action;
+mod estimate;
 mod items;
 mod policy;
 mod worktrees;
@@ -14,7 +15,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use self::worktrees::Places;
+use self::{estimate::Extent, worktrees::Places};
 use super::{
     context, parameters,
     run::{Request, Sizes, at_once},
@@ -49,7 +50,7 @@ pub(crate) struct PlanArgs {
     path: Option<PathBuf>,
 }
 
-pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<Exit, CliError> {
     let file = workflow_file::load(&command.workflow, out)?;
     let declared = &file.loaded.workflow.parameters;
     let parameters = parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
@@ -70,11 +71,16 @@ pub(super) fn run(_args: &Args, command: &PlanArgs, out: &mut Output) -> Result<
         spending: super::spending::SpendingArgs::default(),
         rehearsal: None,
     };
-    show(&request, command.json, out)
+    show(args, &request, command.json, out)
 }
 
 /// Shows what a request would do.
-pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn show(
+    args: &Args,
+    request: &Request,
+    json: bool,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
     let workflow = &request.file.loaded.workflow;
     if let Err(error) = setup::refuse_unsupported(&request.file) {
         out.note(format_args!("note: `prodigy run` refuses this workflow: {error}"));
@@ -88,6 +94,10 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
             Work::Items(parts, chosen, at_once.get())
         }
     };
+    // Without a place for state there is no history, and a plan all the same.
+    let layout = context::home(args).and_then(|home| context::layout(&home, &request.repo)).ok();
+    let estimate = estimate::estimate(layout.as_ref(), request);
+    let extent = work.extent(request.rounds());
     if json {
         let mut document = json!({
             "schema_version": 1,
@@ -99,7 +109,7 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
             "inputs": request.inputs,
             "parameters": request.parameters,
             "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, &known(request))),
-            "cost_usd": Value::Null,
+            "estimate": estimate.json(&extent),
         });
         if let Value::Object(fields) = &mut document {
             fields.extend(work.fields(&known(request)));
@@ -123,7 +133,10 @@ pub(super) fn show(request: &Request, json: bool, out: &mut Output) -> Result<Ex
         Some(phase) => list("merge", &phase.steps, &known(request), out)?,
         None => out.line("merge     plain git, asks first (`-y` says yes)")?,
     }
-    out.line("cost      unknown")?;
+    for (number, line) in estimate.lines(&extent).iter().enumerate() {
+        let title = if number == 0 { "cost" } else { "" };
+        out.line(format_args!("{title:<10}{line}"))?;
+    }
     Ok(Exit::Success)
 }
 
@@ -136,6 +149,20 @@ enum Work<'a> {
 }
 
 impl Work<'_> {
+    /// Returns how much there is to do.
+    fn extent(&self, rounds: u32) -> Extent {
+        match self {
+            Self::Steps(_) => Extent { items: None, at_once: 1, rounds },
+            Self::Items(_, chosen, at_once) => {
+                let items = match chosen {
+                    items::Chosen::Known(items) => u32::try_from(items.len()).ok(),
+                    items::Chosen::Later(_) => None,
+                };
+                Extent { items, at_once: *at_once, rounds: 1 }
+            }
+        }
+    }
+
     /// Returns the part of the JSON document that differs between the kinds.
     fn fields(&self, vars: &Vars) -> Vec<(String, Value)> {
         match self {

@@ -151,7 +151,7 @@ pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Ex
     request.job.clone_from(&command.job_id);
     request.junit.clone_from(&command.junit);
     if command.dry_run {
-        return plan::show(&request, false, out);
+        return plan::show(args, &request, false, out);
     }
     begin(args, request, out)
 }

@@ -77,7 +77,7 @@ pub(super) fn go(
     begin: impl FnOnce(Settings) -> Result<Run, run::Error>,
     job: &JobId,
 ) -> Result<Exit, CliError> {
-    let reporter = progress::reporter(&file.loaded.workflow, out.color());
+    let reporter = progress::reporter(&file.loaded.workflow, world.items.max_parallel, out.color());
     let (reporter, notebook) = Bookkeeping::of(reporter);
     let (items, junit) = (world.items, world.junit.clone());
     let is_rehearsal = world.rehearsal.is_some();
@@ -121,7 +121,7 @@ pub(super) fn check(
     out: &mut Output,
     asked: Check,
 ) -> Result<Vec<CheckedEffect>, CliError> {
-    let reporter = progress::reporter(&file.loaded.workflow, out.color());
+    let reporter = progress::reporter(&file.loaded.workflow, world.items.max_parallel, out.color());
     let settings = settings(args, world, file, reporter, out)?;
     let job = asked.job.clone();
     see_through(settings, &job, async |settings| run::check(settings, asked).await)

@@ -1,16 +1,25 @@
 //! The lines at the bottom of a terminal while items are worked on.
 
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
 use prodigy_core::{
     Timestamp, duration,
-    job::{BusyAgent, ItemSummary},
+    job::{Activity, BusyAgent, ItemSummary},
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::items::{Part, totals, until_from, whole_seconds};
+use super::{
+    items::Teller,
+    money::{brief_number, dollars},
+    totals::{Part, totals, until_from, whole_seconds},
+};
 use crate::output::one_line;
 
 /// The most agents that are shown, each on a line.
 const MOST_AGENTS: usize = 12;
+/// An agent that was not heard of for so long is said to be quiet.
+const QUIET: Duration = Duration::from_secs(30);
 /// The least room for a step's name; with less, it is left out.
 const LEAST_STEP: usize = 8;
 
@@ -26,14 +35,14 @@ pub(super) struct Size {
 /// Returns the totals and the busy agents, in lines that fit.
 pub(super) fn block(
     items: &ItemSummary,
-    cost_usd: f64,
+    teller: &Teller,
     frame: &str,
-    now: Timestamp,
+    (now, zone): (Timestamp, &TimeZone),
     size: Size,
 ) -> Vec<String> {
     // A terminal that wraps at its last column would break the lines.
     let width = size.width.saturating_sub(1);
-    let mut lines = vec![fitted(frame, totals(items, cost_usd, now), width)];
+    let mut lines = vec![fitted(frame, totals(items, teller, now, zone), width)];
     // The last row stays free: what is printed above must not push the first line out.
     let room = size.height.saturating_sub(2).min(MOST_AGENTS);
     let shown = if items.agents.len() <= room { room } else { room.saturating_sub(1) };
@@ -62,7 +71,6 @@ struct Columns {
 
 impl Columns {
     fn line(&self, agent: &str, busy: &BusyAgent, now: Timestamp) -> String {
-        let elapsed = duration::show(whole_seconds(until_from(now, busy.since)));
         let item = shortened(busy.item.as_str(), self.item);
         let who = format!("  {}  {}", padded(agent, self.agent), padded(&item, self.item));
         let step = match &busy.step {
@@ -73,12 +81,43 @@ impl Columns {
             0 | 1 => step,
             attempt => format!("(attempt {attempt}) {step}"),
         };
-        let room = self.width.saturating_sub(who.width() + elapsed.width() + 4);
-        if room < LEAST_STEP {
-            return shortened(&format!("{}  {elapsed}", who.trim_end()), self.width);
-        }
-        format!("{who}  {}  {elapsed}", shortened(&step, room))
+        let step = doing(step, &busy.activity);
+        let elapsed = duration::show(whole_seconds(until_from(now, busy.since)));
+        let mut ends = endings(&busy.activity, now, &elapsed).into_iter();
+        let fits = ends.find_map(|end| {
+            let room = self.width.checked_sub(who.width() + end.width() + 4)?;
+            (room >= LEAST_STEP).then(|| format!("{who}  {}  {end}", shortened(&step, room)))
+        });
+        fits.unwrap_or_else(|| shortened(&format!("{}  {elapsed}", who.trim_end()), self.width))
     }
+}
+
+/// Says what a step does, as far as its agent told.
+pub(crate) fn doing(step: String, activity: &Activity) -> String {
+    match &activity.tool {
+        Some((tool, about)) if about.is_empty() => format!("{step} · {}", one_line(tool)),
+        Some((tool, about)) => format!("{step} · {}: {}", one_line(tool), one_line(about)),
+        None => step,
+    }
+}
+
+/// Returns how the line of an agent may end, the longest first: how long it has been quiet,
+/// what it used, how long it takes.
+pub(crate) fn endings(activity: &Activity, now: Timestamp, elapsed: &str) -> [String; 3] {
+    let quiet = until_from(now, activity.heard);
+    let is_quiet = activity.is_talking && quiet >= QUIET;
+    let quiet = is_quiet.then(|| format!("quiet {}", duration::show(whole_seconds(quiet))));
+    let used = match activity.cost_usd {
+        cost if cost > 0.0 => Some(dollars(cost)),
+        _ => Some(activity.tokens.total())
+            .filter(|total| *total > 0)
+            .map(|total| format!("{} tokens", brief_number(total))),
+    };
+    let joined = |parts: [&Option<String>; 2]| {
+        let parts = parts.into_iter().flatten().map(String::as_str);
+        parts.chain([elapsed]).collect::<Vec<_>>().join(" · ")
+    };
+    [joined([&quiet, &used]), joined([&quiet, &None]), elapsed.to_owned()]
 }
 
 /// Returns the parts that fit, behind the picture of the spinner.
@@ -121,6 +160,7 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prodigy_core::{job::Job, workflow::ErrorCollection};
     use serde_json::json;
 
     use super::{super::fixture::Told, *};
@@ -144,9 +184,15 @@ mod tests {
     }
 
     fn lines(told: &Told, now: i64, size: Size) -> String {
-        let mut items = ItemSummary::new(400, super::super::fixture::at(0));
-        told.records.iter().for_each(|record| items.apply(record));
-        let lines = block(&items, 1.234, "⠋", super::super::fixture::at(now), size);
+        let mut teller = Teller::new(ErrorCollection::Aggregate, 10);
+        let mut job = Job::default();
+        for record in &told.records {
+            job.apply(record).unwrap();
+            job.cost_usd = 1.234;
+            teller.record(record, &job);
+        }
+        let (items, now) = (teller.items.as_ref().unwrap(), super::super::fixture::at(now));
+        let lines = block(items, &teller, "⠋", (now, &TimeZone::UTC), size);
         assert!(lines.len() < size.height.max(2), "{lines:#?}");
         for line in &lines {
             assert!(line.width() < size.width, "{line}");
@@ -231,6 +277,83 @@ mod tests {
         insta::assert_snapshot!(lines(&told, 31_000, size), @"⠋ 0/400 done · 1 failed · 1 in DLQ · circuit open for 0s · $1.23");
         told.tell(json!({"event_type": "circuit_half_open"}));
         insta::assert_snapshot!(lines(&told, 31_000, Size { width: 40, height: 24 }), @"⠋ 0/400 done · circuit half open");
+    }
+
+    /// Returns a job in which an agent works for a while, after others were at it.
+    fn at_work() -> Told {
+        let mut told = Told::new(400);
+        told.start(1, 1, 1);
+        told.start(2, 2, 1);
+        let tool = json!({
+            "event_type": "agent_tool_used", "step": "1", "tool": "Bash",
+            "about": "cargo test --workspace", "uses": 3,
+        });
+        let usage = json!({
+            "event_type": "agent_usage", "step": "1", "agent": "claude", "cost_usd": 0.12,
+            "tokens": {"input_tokens": 12_345},
+        });
+        let untold = json!({
+            "event_type": "agent_usage", "step": "1", "agent": "codex",
+            "tokens": {"input_tokens": 12_345},
+        });
+        told.item(1, Some(1), usage);
+        told.item(2, Some(2), untold);
+        told.wait(10_000);
+        told.item(1, Some(1), tool);
+        told
+    }
+
+    #[test]
+    fn an_agent_is_shown_with_its_tool_what_it_used_and_how_long_it_is_quiet() {
+        let told = at_work();
+        insta::assert_snapshot!(lines(&told, 20_000, Size { width: 90, height: 24 }), @"
+        ⠋ 0/400 done · 2 running · $1.23
+          agent-1  item-001  shell: cargo test · Bash: cargo test --workspace  $0.12 · 20s
+          agent-2  item-002  shell: cargo test  12.3k tokens · 20s
+        ");
+        insta::assert_snapshot!(lines(&told, 70_000, Size { width: 90, height: 24 }), @"
+        ⠋ 0/400 done · 2 running · $1.23
+          agent-1  item-001  shell: cargo test · Bash: cargo test…  quiet 1m 00s · $0.12 · 1m 10s
+          agent-2  item-002  shell: cargo test  12.3k tokens · 1m 10s
+        ");
+        insta::assert_snapshot!(lines(&told, 70_000, Size { width: 50, height: 24 }), @"
+        ⠋ 0/400 done · 2 running · $1.23
+          agent-1  item-001  shell: cargo test ·…  1m 10s
+          agent-2  item-002  shell: cargo test  1m 10s
+        ");
+        insta::assert_snapshot!(lines(&told, 70_000, Size { width: 44, height: 24 }), @"
+        ⠋ 0/400 done · 2 running · $1.23
+          agent-1  item-001  shell: cargo …  1m 10s
+          agent-2  item-002  shell: cargo …  1m 10s
+        ");
+    }
+
+    #[test]
+    fn what_keeps_a_job_is_shown_and_counted_down() {
+        let size = Size { width: 90, height: 24 };
+        let mut told = Told::new(400);
+        let fewer = json!({
+            "event_type": "concurrency_changed", "max": 4, "reason": "the provider has no room",
+        });
+        told.tell(fewer);
+        insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · fewer at once: 4 of 10 · $1.23");
+        let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
+        let until = super::super::fixture::at(2_520_000);
+        told.tell(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
+        insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · usage limit · resumes 03:46:05 (in 42m) · $1.23");
+        told.wait(2_520_000);
+        told.start(1, 1, 1);
+        insta::assert_snapshot!(lines(&told, 2_521_000, size), @"
+        ⠋ 0/400 done · 1 running · usage limit · trying with one agent · $1.23
+          agent-1  item-001  shell: cargo test  1s
+        ");
+        told.tell(json!({"event_type": "quota_resumed"}));
+        let spent = json!({"event_type": "budget_exceeded", "scope": "job", "limit_usd": 1, "spent_usd": 1.5});
+        told.tell(spent);
+        insta::assert_snapshot!(lines(&told, 2_522_000, size), @"
+        ⠋ 0/400 done · 1 running · budget spent · $1.23
+          agent-1  item-001  shell: cargo test  2s
+        ");
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! What is said of items, live and plain.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use prodigy_core::{
-    Timestamp, duration,
+    duration,
     event::{AfterAttempt, Event, PhaseName, Record},
     failure::Failure,
     ids::ItemId,
-    job::{Circuit, ItemSummary, Job},
+    job::{Costs, ItemSummary, Job},
     workflow::ErrorCollection,
 };
 
-use super::lines::{ADOPTED, Line, Sign, Weight, count, tampering, took};
+use super::{
+    hold::Hold,
+    lines::{ADOPTED, Line, Sign, Weight, count, tampering, took},
+    money::dollars,
+    totals::{counts, until_from},
+};
 
 /// So many changes of git's settings are told at once; the events tell all.
 const TAMPERING_TOLD: u32 = 10;
@@ -21,6 +26,14 @@ const TAMPERING_TOLD: u32 = 10;
 pub(super) struct Teller {
     /// The items, while they are worked on.
     pub(super) items: Option<ItemSummary>,
+    /// What agents cost in this run.
+    costs: Costs,
+    /// What the job has cost, earlier runs included.
+    cost_usd: f64,
+    /// What keeps it from going on as usual.
+    pub(super) hold: Option<Hold>,
+    /// How many attempts may be under way, as the workflow or the command line says.
+    usual: u32,
     failures: Failures,
     /// Items whose commits are being merged: how their lines will end.
     merging: HashMap<ItemId, (Sign, String)>,
@@ -30,10 +43,15 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// Makes one that tells failures when it is asked to.
-    pub(super) fn new(mode: ErrorCollection) -> Self {
+    /// Makes one that tells failures when it is asked to; `usual` is how many attempts may be
+    /// under way.
+    pub(super) fn new(mode: ErrorCollection, usual: u32) -> Self {
         Self {
             items: None,
+            costs: Costs::default(),
+            cost_usd: 0.0,
+            hold: None,
+            usual,
             failures: Failures { mode, held: Vec::new() },
             merging: HashMap::new(),
             failed_at: None,
@@ -43,6 +61,29 @@ impl Teller {
 
     /// Takes in a record; returns what to say, or nothing if it is not about items.
     pub(super) fn record(&mut self, record: &Record, job: &Job) -> Option<Vec<Line>> {
+        self.costs.apply(record);
+        self.cost_usd = job.cost_usd;
+        let before = std::mem::replace(&mut self.hold, Hold::of(job, self.usual));
+        let mut lines = self.lines(record, job);
+        if let Some(lines) = &mut lines
+            && self.hold == Some(Hold::Trying)
+            && before != self.hold
+        {
+            // Only an attempt of an item tries, and that is no event of its own.
+            lines.push(important(Sign::Dot, "trying with one agent".to_owned()));
+        }
+        lines
+    }
+
+    /// Returns what all of it has cost, if that is worth a word.
+    pub(super) fn cost(&self) -> Option<String> {
+        if self.cost_usd > 0.0 {
+            return Some(dollars(self.cost_usd));
+        }
+        self.costs.is_unknown().then(|| "cost unknown".to_owned())
+    }
+
+    fn lines(&mut self, record: &Record, job: &Job) -> Option<Vec<Line>> {
         let is_about_items = record.item_id.is_some() || record.agent_id.is_some();
         if is_about_items {
             return Some(self.about_item(record, job));
@@ -83,6 +124,9 @@ impl Teller {
                 self.follow(record, job);
                 Some(vec![important(Sign::Tick, "circuit closed".to_owned())])
             }
+            Event::ConcurrencyChanged { max, reason } => {
+                Some(vec![at_once(*max, self.usual, reason)])
+            }
             Event::JobPaused { .. } | Event::JobCompleted { .. } | Event::JobFailed { .. } => {
                 self.items = None;
                 Some(self.failures.rest())
@@ -104,7 +148,10 @@ impl Teller {
             | Event::AgentUsage { .. }
             | prodigy_core::agent_news!()
             | Event::AgentReleased { .. }
-            | prodigy_core::spending_news!()
+            | Event::QuotaPaused(_)
+            | Event::QuotaWarned { .. }
+            | Event::QuotaResumed {}
+            | Event::BudgetExceeded { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
@@ -296,6 +343,15 @@ fn important(sign: Sign, text: String) -> Line {
     Line { weight: Weight::Important, sign, text }
 }
 
+/// Says that fewer attempts may be under way, or all again.
+fn at_once(max: u32, usual: u32, reason: &str) -> Line {
+    if max >= usual {
+        return important(Sign::Tick, format!("{usual} at once again"));
+    }
+    let text = format!("fewer at once: {max} of {usual}: {reason}");
+    Line { weight: Weight::Routine, sign: Sign::Tilde, text }
+}
+
 /// Says that all items came to their end.
 fn ended(items: &ItemSummary, job: &Job) -> Line {
     let time = job.map_began_at.zip(job.map_ended_at);
@@ -303,108 +359,4 @@ fn ended(items: &ItemSummary, job: &Job) -> Line {
     let sign = if items.counts.failed() == 0 { Sign::Tick } else { Sign::Tilde };
     let counts = counts(items).join(" · ");
     important(sign, format!("map: {counts}{}", time.unwrap_or_default()))
-}
-
-/// Returns how many items are done and how many failed.
-fn counts(items: &ItemSummary) -> Vec<String> {
-    let mut parts = vec![format!("{}/{} done", items.counts.successful, items.total)];
-    if items.counts.failed() > 0 {
-        parts.push(format!("{} failed", items.counts.failed()));
-    }
-    if items.counts.dead_lettered > 0 {
-        parts.push(format!("{} in DLQ", items.counts.dead_lettered));
-    }
-    parts
-}
-
-/// A part of the line of totals.
-pub(super) struct Part {
-    /// What has the highest number gives way first where room is scarce.
-    pub(super) gives_way: u8,
-    /// The text.
-    pub(super) text: String,
-}
-
-/// Returns the totals: done, running, failed, DLQ, circuit, rate, time left, cost.
-pub(super) fn totals(items: &ItemSummary, cost_usd: f64, now: Timestamp) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let mut push = |gives_way, text| parts.push(Part { gives_way, text });
-    let mut counts = counts(items).into_iter();
-    counts.next().into_iter().for_each(|done| push(0, done));
-    if items.running() > 0 {
-        push(3, format!("{} running", items.running()));
-    }
-    (2..).step_by(3).zip(counts).for_each(|(gives_way, count)| push(gives_way, count));
-    match items.circuit {
-        Some(Circuit::Open { until }) => {
-            let wait = duration::show(whole_seconds(until_from(until, now)));
-            push(1, format!("circuit open for {wait}"));
-        }
-        Some(Circuit::HalfOpen) => push(1, "circuit half open".to_owned()),
-        None => {}
-    }
-    if let Some(rate) = items.pace.per_second(now) {
-        push(7, speed(rate));
-    }
-    if let Some(left) = items.left(now) {
-        push(4, format!("about {} left", roughly(left)));
-    }
-    if cost_usd > 0.0 {
-        push(6, format!("${cost_usd:.2}"));
-    }
-    parts
-}
-
-/// Returns the totals on one line, in plain text of any length.
-pub(super) fn totals_line(items: &ItemSummary, cost_usd: f64, now: Timestamp) -> String {
-    let parts = totals(items, cost_usd, now).into_iter().map(|part| part.text);
-    parts.collect::<Vec<_>>().join(" · ")
-}
-
-/// Returns how many items end in a second, a minute or an hour.
-pub(crate) fn speed(per_second: f64) -> String {
-    let (number, unit) = if per_second >= 1.0 {
-        (per_second, "s")
-    } else if per_second * 60.0 >= 1.0 {
-        (per_second * 60.0, "min")
-    } else {
-        (per_second * 3600.0, "h")
-    };
-    if number >= 10.0 { format!("{number:.0}/{unit}") } else { format!("{number:.1}/{unit}") }
-}
-
-/// Returns a duration without the digits that nobody can foretell.
-pub(crate) fn roughly(left: Duration) -> String {
-    let seconds = left.as_secs();
-    if seconds < 60 {
-        format!("{}s", seconds.max(1))
-    } else if seconds < 3600 {
-        format!("{}m", seconds.div_ceil(60))
-    } else {
-        duration::show(left)
-    }
-}
-
-/// Returns a duration without the part of a second that would flicker.
-pub(super) fn whole_seconds(duration: Duration) -> Duration {
-    Duration::from_secs(duration.as_secs())
-}
-
-/// Returns the time from a moment until another; none if that is past.
-pub(super) fn until_from(until: Timestamp, from: Timestamp) -> Duration {
-    Duration::try_from(until.duration_since(from)).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_and_times_are_shown_in_the_unit_that_fits() {
-        let rates = [310.4, 10.0, 3.12, 1.0, 0.9, 0.05, 0.016, 0.001].map(speed);
-        assert_eq!(rates.join(" "), "310/s 10/s 3.1/s 1.0/s 54/min 3.0/min 58/h 3.6/h");
-        let times = [0, 1, 59, 60, 61, 300, 3599, 3600, 7500, 90_000];
-        let times = times.map(|seconds| roughly(Duration::from_secs(seconds)));
-        assert_eq!(times.join(" "), "1s 1s 59s 1m 2m 5m 60m 1h 00m 2h 05m 1d 01h");
-    }
 }

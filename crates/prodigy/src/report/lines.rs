@@ -2,13 +2,14 @@
 
 use std::{fmt::Display, time::Duration};
 
+use jiff::tz::TimeZone;
 use prodigy_core::{
-    duration,
-    event::{AfterFailure, Event, Mode, Record, StepStatus},
-    job::Job,
+    Timestamp, duration,
+    event::{AfterFailure, Event, Mode, QuotaPaused, Record, StepStatus},
+    job::{Job, Overspent},
 };
 
-use super::checkout;
+use super::{checkout, hold::moment};
 
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
@@ -107,6 +108,13 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
             let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
             important(Sign::Cross, format!("conflict with `{target}` in {files}"))
         }
+        Event::QuotaPaused(paused) => important(Sign::Cross, limit(paused, record.timestamp)),
+        Event::QuotaResumed {} => important(Sign::Tick, "the limit is lifted".to_owned()),
+        Event::BudgetExceeded { scope, limit_usd, spent_usd } => {
+            let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
+            let message = Overspent { scope, limit_usd, spent_usd }.message();
+            important(Sign::Cross, format!("budget spent: {message}"))
+        }
         Event::GitTampering { changes } => important(Sign::Cross, tampering(changes)),
         Event::CheckoutChanged { changes } => important(Sign::Cross, checkout::line(changes)),
         Event::JobPaused { .. }
@@ -127,7 +135,8 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::AgentUsage { .. }
         | prodigy_core::agent_news!()
         | Event::AgentReleased { .. }
-        | prodigy_core::spending_news!()
+        | Event::QuotaWarned { .. }
+        | Event::ConcurrencyChanged { .. }
         | Event::WorktreeCreated { .. }
         | Event::WorktreeMerged { .. }
         | Event::WorktreeCleaned { .. }
@@ -151,6 +160,14 @@ pub(super) fn progress(job: &Job) -> String {
         }
         (Mode::Mapreduce, None) => "no items were chosen yet".to_owned(),
     }
+}
+
+/// Says which limit was reached, and when it is tried again.
+fn limit(paused: &QuotaPaused, now: Timestamp) -> String {
+    let QuotaPaused { limit, paused_until, .. } = paused;
+    let until = paused_until
+        .map(|until| format!("; it is tried again at {}", moment(until, now, &TimeZone::system())));
+    format!("{}{}", limit.message, until.unwrap_or_default())
 }
 
 /// Says which settings of git a step changed.

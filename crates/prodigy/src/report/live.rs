@@ -2,22 +2,25 @@
 
 use std::{
     io::{self, Write as _},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{RecvTimeoutError, Sender, channel},
-    },
-    thread::JoinHandle,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use prodigy_core::{duration, event::Record, job::Job, workflow::ErrorCollection};
+use jiff::tz::TimeZone;
+use prodigy_core::{
+    duration,
+    event::Record,
+    job::{Activity, Job},
+};
 use prodigy_engine::{clock, run::Reporter};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    block::{Size, block, shortened},
-    items::{Teller, whole_seconds},
+    block::{Size, block, doing, endings, shortened},
+    items::Teller,
     lines::{Line, StepNames, Weight, line},
+    ticker::Ticker,
+    totals::whole_seconds,
 };
 use crate::output::{one_line, plain_text};
 
@@ -29,23 +32,19 @@ pub(super) struct Live {
     screen: Arc<Mutex<Screen>>,
     names: StepNames,
     color: bool,
-    ticker: Option<(Sender<()>, JoinHandle<()>)>,
+    ticker: Option<Ticker>,
 }
 
 impl Live {
-    pub(super) fn new(errors: ErrorCollection, color: bool) -> Self {
-        let screen = Arc::new(Mutex::new(Screen::new(Teller::new(errors))));
-        let (stop, stopped) = channel::<()>();
+    pub(super) fn new(teller: Teller, color: bool) -> Self {
+        let screen = Arc::new(Mutex::new(Screen::new(teller)));
         let shared = Arc::clone(&screen);
-        let ticker = std::thread::spawn(move || {
-            while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout)
-            {
-                let mut screen = lock(&shared);
-                screen.frame = screen.frame.wrapping_add(1);
-                screen.draw("");
-            }
+        let ticker = Ticker::start(Duration::from_millis(100), move || {
+            let mut screen = lock(&shared);
+            screen.frame = screen.frame.wrapping_add(1);
+            screen.draw("");
         });
-        Self { screen, names: StepNames::default(), color, ticker: Some((stop, ticker)) }
+        Self { screen, names: StepNames::default(), color, ticker: Some(ticker) }
     }
 
     /// Shows a line that stays.
@@ -61,7 +60,6 @@ fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
 impl Reporter for Live {
     fn record(&mut self, record: &Record, job: &Job) {
         let mut screen = lock(&self.screen);
-        screen.cost_usd = job.cost_usd;
         let mut stays = String::new();
         if let Some(lines) = screen.teller.record(record, job) {
             // The totals tell of the items that are done.
@@ -73,10 +71,10 @@ impl Reporter for Live {
                 stays = self.show(&line);
             }
             self.names.forget(record);
-            screen.step(&self.names, job);
+            screen.step(&self.names, job, record);
         }
         if job.end.is_some() {
-            screen.text.clear();
+            screen.clear();
             screen.draw(&stays);
         } else if !stays.is_empty() {
             screen.draw(&stays);
@@ -90,13 +88,9 @@ impl Reporter for Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        if let Some((stop, ticker)) = self.ticker.take() {
-            drop(stop);
-            // A ticker that panicked has nothing left to draw.
-            ticker.join().ok();
-        }
+        drop(self.ticker.take());
         let mut screen = lock(&self.screen);
-        screen.text.clear();
+        screen.clear();
         screen.teller.items = None;
         screen.draw("");
     }
@@ -109,7 +103,9 @@ struct Screen {
     /// The step that runs, if it is not one of an item.
     text: String,
     since: Option<Instant>,
-    cost_usd: f64,
+    /// What the agent of that step was last heard of.
+    activity: Option<Activity>,
+    zone: TimeZone,
     frame: usize,
     /// The widths of the lines that stand there.
     drawn: Vec<usize>,
@@ -117,24 +113,35 @@ struct Screen {
 
 impl Screen {
     fn new(teller: Teller) -> Self {
-        Self { teller, text: String::new(), since: None, cost_usd: 0.0, frame: 0, drawn: vec![] }
+        Self {
+            teller,
+            text: String::new(),
+            since: None,
+            activity: None,
+            zone: TimeZone::system(),
+            frame: 0,
+            drawn: vec![],
+        }
+    }
+
+    /// Forgets what is going on.
+    fn clear(&mut self) {
+        self.text.clear();
+        self.teller.hold = None;
     }
 
     /// Takes in which step runs.
-    fn step(&mut self, names: &StepNames, job: &Job) {
+    fn step(&mut self, names: &StepNames, job: &Job, record: &Record) {
         let text = names.newest().map(|(path, name)| {
-            let cost = if job.cost_usd > 0.0 {
-                format!(" · ${:.2}", job.cost_usd)
-            } else {
-                String::new()
-            };
-            format!("{}/{}{cost} · {path} {}", job.done, job.steps_in_all(), one_line(name))
+            format!("{}/{} · {path} {}", job.done, job.steps_in_all(), one_line(name))
         });
         let text = text.unwrap_or_default();
         if text != self.text {
             self.text = text;
             self.since = Some(Instant::now());
+            self.activity = None;
         }
+        self.activity.get_or_insert_with(|| Activity::new(record.timestamp)).hear(record);
     }
 
     /// Draws the lines afresh, below text that stays.
@@ -175,15 +182,32 @@ impl Screen {
     fn lines(&self, size: Size) -> Vec<String> {
         let frame = FRAMES.get(self.frame % FRAMES.len()).copied().unwrap_or("·");
         if let Some(items) = &self.teller.items {
-            return block(items, self.cost_usd, frame, clock::now(), size);
+            return block(items, &self.teller, frame, (clock::now(), &self.zone), size);
         }
-        if self.text.is_empty() {
+        let now = clock::now();
+        let hold =
+            self.teller.hold.filter(|hold| hold.is_stop()).map(|it| it.show(now, &self.zone));
+        if self.text.is_empty() && hold.is_none() {
             return Vec::new();
         }
         let elapsed = self.since.map(|since| duration::show(whole_seconds(since.elapsed())));
         let elapsed = elapsed.unwrap_or_default();
-        let room = size.width.saturating_sub(elapsed.width() + 5);
-        vec![format!("{frame} {}  {elapsed}", shortened(&self.text, room))]
+        let activity = self.activity.as_ref();
+        let text = match (hold, activity) {
+            (Some(hold), _) if self.text.is_empty() => hold,
+            (Some(hold), _) => format!("{} · {hold}", self.text),
+            (None, Some(activity)) => doing(self.text.clone(), activity),
+            (None, None) => self.text.clone(),
+        };
+        let end = activity.map(|activity| {
+            // What the job has cost says more than what this step did.
+            let [end, ..] = endings(&Activity { cost_usd: 0.0, ..activity.clone() }, now, &elapsed);
+            end
+        });
+        let cost = self.teller.cost().map(|cost| format!("{cost} · ")).unwrap_or_default();
+        let end = format!("{cost}{}", end.unwrap_or(elapsed));
+        let room = size.width.saturating_sub(end.width() + 5);
+        vec![format!("{frame} {}  {end}", shortened(&text, room))]
     }
 }
 

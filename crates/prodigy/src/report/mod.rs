@@ -6,6 +6,7 @@ pub(crate) mod checkout;
 pub(crate) mod diagnostics;
 #[cfg(test)]
 mod fixture;
+mod hold;
 mod item_totals;
 mod items;
 pub(crate) mod junit;
@@ -19,7 +20,10 @@ pub(crate) mod rehearsal;
 pub(crate) mod replays;
 pub(crate) mod step_summary;
 pub(crate) mod summary;
+mod ticker;
+mod totals;
 
-pub(crate) use block::{padded, shortened};
-pub(crate) use items::{roughly, speed};
+pub(crate) use block::{doing, endings, padded, shortened};
+pub(crate) use hold::moment;
 pub(crate) use lines::count;
+pub(crate) use totals::{roughly, speed};

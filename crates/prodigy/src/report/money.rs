@@ -112,13 +112,13 @@ pub(crate) fn tokens(usage: Usage) -> Option<String> {
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> =
-        parts.map(|(count, what)| format!("{} {what}", roughly(count))).collect();
+        parts.map(|(count, what)| format!("{} {what}", brief_number(count))).collect();
     // The first of them says what is counted.
     Some(parts.join(", ").replacen(' ', " tokens ", 1))
 }
 
 /// Returns a number without the digits that nobody needs.
-fn roughly(count: u64) -> String {
+pub(crate) fn brief_number(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
         1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn amounts_are_short_and_small_ones_are_not_nothing() {
         assert_eq!([0.0, 1.5, 0.01, 0.0042].map(dollars), ["$0.00", "$1.50", "$0.01", "$0.0042"]);
-        assert_eq!([7, 1_234, 99_999, 1_250_000].map(roughly), ["7", "1.2k", "99.9k", "1.2M"]);
+        assert_eq!([7, 1_234, 99_999, 1_250_000].map(brief_number), ["7", "1.2k", "99.9k", "1.2M"]);
     }
 
     #[test]

@@ -2,20 +2,25 @@
 
 use std::{
     io::{self, Write as _},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use jiff::tz::TimeZone;
 
 use prodigy_core::{
     Timestamp,
     event::{Event, Record},
     job::Job,
-    workflow::ErrorCollection,
 };
-use prodigy_engine::run::Reporter;
+use prodigy_engine::{clock, run::Reporter};
 
 use super::{
-    items::{Teller, totals_line, until_from},
+    hold::Hold,
+    items::Teller,
     lines::{Line, Sign, StepNames, Weight, count, line},
+    ticker::Ticker,
+    totals::{totals_line, until_from},
 };
 use crate::output::{one_line, plain_text};
 
@@ -28,22 +33,42 @@ const ROUTINE_EVERY: Duration = Duration::from_millis(100);
 /// The least time between two lines of totals.
 const TOTALS_EVERY: Duration = Duration::from_secs(2);
 
+/// The time between two lines that say how long a wait still takes.
+const REMIND_EVERY: Duration = Duration::from_secs(5 * 60);
+
 /// Shows a run in plain lines.
 pub(super) struct Plain {
     color: bool,
-    lines: PlainLines,
+    lines: Arc<Mutex<PlainLines>>,
+    /// Says from time to time how long a wait still takes.
+    _ticker: Ticker,
 }
 
 impl Plain {
-    pub(super) fn new(errors: ErrorCollection, color: bool) -> Self {
-        Self { color, lines: PlainLines::new(errors) }
+    pub(super) fn new(teller: Teller, color: bool) -> Self {
+        let lines = Arc::new(Mutex::new(PlainLines::new(teller)));
+        let shared = Arc::clone(&lines);
+        let ticker = Ticker::start(Duration::from_secs(1), move || {
+            if let Some(line) = lock(&shared).remind(clock::now()) {
+                show(&line, color);
+            }
+        });
+        Self { color, lines, _ticker: ticker }
     }
+}
+
+fn lock(lines: &Mutex<PlainLines>) -> MutexGuard<'_, PlainLines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn show(line: &Line, color: bool) {
+    print(&format!("{} {}", line.sign.show(color), one_line(&line.text)));
 }
 
 impl Reporter for Plain {
     fn record(&mut self, record: &Record, job: &Job) {
-        for line in self.lines.record(record, job) {
-            print(&format!("{} {}", line.sign.show(self.color), one_line(&line.text)));
+        for line in lock(&self.lines).record(record, job) {
+            show(&line, self.color);
         }
     }
 
@@ -65,19 +90,40 @@ struct PlainLines {
     last: Option<Timestamp>,
     /// When the totals were shown last.
     totals: Option<Timestamp>,
+    /// When it was last said what keeps the job.
+    reminded: Option<Timestamp>,
     left_out: u32,
 }
 
 impl PlainLines {
-    fn new(errors: ErrorCollection) -> Self {
-        let teller = Teller::new(errors);
-        Self { names: StepNames::default(), teller, last: None, totals: None, left_out: 0 }
+    fn new(teller: Teller) -> Self {
+        Self {
+            names: StepNames::default(),
+            teller,
+            last: None,
+            totals: None,
+            reminded: None,
+            left_out: 0,
+        }
+    }
+
+    /// Returns what keeps the job waiting, if that was not said for a while.
+    fn remind(&mut self, now: Timestamp) -> Option<Line> {
+        let hold = self.teller.hold.filter(|hold| matches!(hold, Hold::Waiting { .. }))?;
+        let last = self.reminded?;
+        if until_from(now, last) < REMIND_EVERY {
+            return None;
+        }
+        self.reminded = Some(now);
+        let text = hold.show(now, &TimeZone::system());
+        Some(Line { weight: Weight::Important, sign: Sign::Dot, text })
     }
 
     /// Returns the lines for a record.
     fn record(&mut self, record: &Record, job: &Job) -> Vec<Line> {
+        self.reminded = Some(record.timestamp);
         if let Some(mut lines) = self.teller.record(record, job) {
-            self.bound(&mut lines, record.timestamp, job);
+            self.bound(&mut lines, record.timestamp);
             return lines;
         }
         self.names.record(record);
@@ -100,7 +146,7 @@ impl PlainLines {
     }
 
     /// Shows totals from time to time instead of each of many items.
-    fn bound(&mut self, lines: &mut Vec<Line>, now: Timestamp, job: &Job) {
+    fn bound(&mut self, lines: &mut Vec<Line>, now: Timestamp) {
         let Some(items) = self.teller.items.as_ref().filter(|items| items.total > ALWAYS_SHOWN)
         else {
             return;
@@ -110,7 +156,7 @@ impl PlainLines {
         let is_due = until_from(now, last) >= TOTALS_EVERY || now < last;
         if is_due && items.counts.finished() < items.total {
             self.totals = Some(now);
-            let text = totals_line(items, job.cost_usd, now);
+            let text = totals_line(items, &self.teller, now, &TimeZone::system());
             lines.push(Line { weight: Weight::Important, sign: Sign::Dot, text });
         }
     }
@@ -135,13 +181,14 @@ fn is_inner(record: &Record) -> bool {
 mod tests {
     use std::num::NonZeroU32;
 
+    use prodigy_core::workflow::ErrorCollection;
     use serde_json::json;
 
     use super::{super::fixture::Told, *};
 
     /// Returns the lines for all records of a job.
     fn shown(told: &Told, errors: ErrorCollection) -> String {
-        let mut lines = PlainLines::new(errors);
+        let mut lines = PlainLines::new(Teller::new(errors, 2));
         let mut job = Job::default();
         let mut shown = Vec::new();
         for record in &told.records {
@@ -181,6 +228,52 @@ mod tests {
         told.merge(3);
         told.tell(json!({"event_type": "phase_completed", "phase": "map"}));
         told
+    }
+
+    #[test]
+    fn a_wait_for_a_limit_is_told_and_recalled_from_time_to_time() {
+        let mut told = Told::new(2);
+        told.start(1, 1, 1);
+        let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
+        let until = super::super::fixture::at(2_520_000);
+        let released = json!({"event_type": "agent_released", "reason": "limit", "duration_ms": 1});
+        told.item(1, Some(1), released);
+        told.tell(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
+        let mut lines = PlainLines::new(Teller::new(ErrorCollection::Immediate, 2));
+        let mut job = Job::default();
+        let mut shown = Vec::new();
+        for record in &told.records {
+            job.apply(record).unwrap();
+            shown = lines.record(record, &job);
+        }
+        let [line] = &shown[..] else { panic!("{shown:?}") };
+        // In between is the time by the clock on the wall.
+        assert!(line.text.starts_with("5-hour limit reached; it is tried again at "), "{line:?}");
+        assert!(line.text.ends_with(" (in 42m)"), "{line:?}");
+        let mut recalled = |minutes: i64| {
+            let line = lines.remind(super::super::fixture::at(minutes * 60_000));
+            line.map(|line| line.text.split('(').nth(1).unwrap_or_default().to_owned())
+        };
+        assert_eq!(recalled(4), None);
+        assert_eq!(recalled(5).unwrap(), "in 37m)");
+        assert_eq!(recalled(6), None);
+        assert_eq!(recalled(20).unwrap(), "in 22m)");
+        told.wait(2_520_000);
+        told.start(1, 1, 1);
+        told.tell(json!({"event_type": "quota_resumed"}));
+        let mut shown = Vec::new();
+        for record in told
+            .records
+            .iter()
+            .skip_while(|record| record.seq <= job.seq)
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            job.apply(&record).unwrap();
+            shown.extend(lines.record(&record, &job).into_iter().map(|line| line.text));
+        }
+        assert_eq!(shown, ["trying with one agent", "the limit is lifted"]);
+        assert_eq!(lines.remind(super::super::fixture::at(9_000_000)), None);
     }
 
     #[test]
@@ -280,7 +373,7 @@ mod tests {
             told.wait(200);
             told.complete(item, 1, "c0", 0);
         }
-        let mut lines = PlainLines::new(ErrorCollection::Aggregate);
+        let mut lines = PlainLines::new(Teller::new(ErrorCollection::Aggregate, 2));
         let mut shown = Vec::new();
         for record in &told.records[before..] {
             job.apply(record).unwrap();
@@ -303,7 +396,7 @@ mod tests {
             told.wait(1);
             told.complete(item, 1, "c0", 0);
         }
-        let mut lines = PlainLines::new(ErrorCollection::Aggregate);
+        let mut lines = PlainLines::new(Teller::new(ErrorCollection::Aggregate, 2));
         let begun = std::time::Instant::now();
         let mut shown = 0;
         for record in &told.records {

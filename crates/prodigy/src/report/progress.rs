@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
+    num::NonZeroU32,
     sync::mpsc::{RecvTimeoutError, channel},
     time::Duration,
 };
@@ -12,23 +13,33 @@ use prodigy_engine::{
     shutdown::Shutdown,
 };
 
-use super::{live::Live, plain::Plain};
+use super::{items::Teller, live::Live, plain::Plain};
 
 /// How often the wait for an answer looks whether it has to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Returns who shows a run: a live line on a terminal, plain lines elsewhere.
-pub(crate) fn reporter(workflow: &Workflow, color: bool) -> Box<dyn Reporter> {
-    let errors = match &workflow.body {
-        Body::Sequential { .. } => ErrorCollection::Immediate,
-        Body::MapReduce(body) => body.error_policy.error_collection,
+///
+/// `max_parallel` is how many items at once, if not as many as the workflow says.
+pub(crate) fn reporter(
+    workflow: &Workflow,
+    max_parallel: Option<NonZeroU32>,
+    color: bool,
+) -> Box<dyn Reporter> {
+    let (errors, usual) = match &workflow.body {
+        Body::Sequential { .. } => (ErrorCollection::Immediate, 1),
+        Body::MapReduce(body) => {
+            let usual = max_parallel.unwrap_or(body.map.max_parallel).get();
+            (body.error_policy.error_collection, usual)
+        }
     };
+    let teller = Teller::new(errors, usual);
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if io::stderr().is_terminal() && !dumb && !set("CI") {
-        Box::new(Live::new(errors, color))
+        Box::new(Live::new(teller, color))
     } else {
-        Box::new(Plain::new(errors, color))
+        Box::new(Plain::new(teller, color))
     }
 }
 

@@ -91,7 +91,7 @@ fn a_dry_run_shows_the_plan() {
               failures are told at the end
               worktrees of failed items are kept
     merge     plain git, asks first (`-y` says yes)
-    cost      unknown
+    cost      none: no step asks an agent
     "#);
     assert!(!world.home().join("events").exists());
 }

@@ -57,6 +57,7 @@ fn a_job_stops_when_its_budget_is_spent_and_goes_on_with_a_larger_one() {
     · job job · workflow.yml · mapreduce
     · 3 items
     ✓ item-001  [time]
+    ✗ budget spent: the job has cost $1.00, and its budget is $1.00
     ✓ item-002  [time]
 
     paused: the job has cost $1.00, and its budget is $1.00 · 2 of 3 items done · [time] · cost $1.00
@@ -149,6 +150,7 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
     ----- stderr -----
     · job job · workflow.yml · mapreduce
     · 2 items
+    ✗ budget spent: jobs have cost $1.50 today, and the day's budget is $1.20
     ✓ item-001  [time]
 
     paused: jobs have cost $1.50 today, and the day's budget is $1.20 · 1 of 2 items done · [time] · cost $0.50
@@ -163,6 +165,7 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
     ----- stderr -----
     · job third · workflow.yml · mapreduce
     · 2 items
+    ✗ budget spent: jobs have cost $1.50 today, and the day's budget is $1.20
 
     paused: jobs have cost $1.50 today, and the day's budget is $1.20 · 0 of 2 items done · [time]
     items: 0 successful, 2 waiting
@@ -289,6 +292,7 @@ fn a_workflow_of_steps_has_a_budget_too() {
     · job job · workflow.yml · 3 steps
     ✓ 1 claude: one  [time]
     ✓ 2 shell: echo between > between; git add .; git commit -qm b  [time]
+    ✗ budget spent: the job has cost $0.50, and its budget is $0.50
 
     paused: the job has cost $0.50, and its budget is $0.50 · 2 of 3 steps done · cost $0.50
     budget: $0.00 left of $0.50 for the job

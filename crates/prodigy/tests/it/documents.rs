@@ -117,6 +117,7 @@ fn stable(world: &World, text: &str) -> String {
         (r"\bat [0-9a-f]{10}\b", "at [commit]"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[second]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[minute]"),
+        (r"\bat \d\d:\d\d:\d\d \(in [^)]*\)", "at [clock]"),
         // How wide the column is depends on how long it took.
         (r"TOOK +REASON", "TOOK REASON"),
         (r"\[time\] +", "[time] "),

@@ -68,7 +68,7 @@ fn a_plan_shows_items_worktrees_and_policy() {
     reduce
         1  shell: echo ${map.successful}
     merge     plain git, asks first (`-y` says yes)
-    cost      unknown
+    cost      unknown: no history of this workflow
     "#);
 }
 
@@ -102,21 +102,21 @@ fn a_plan_without_a_policy_says_what_holds_then() {
          agent_template: [{ shell: \"wc ${item}\" }, { foreach: { input: [x], do: [{ shell: \"echo ${item}\" }] } }]\n",
     );
     assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"]).to_string()), @"
-        workflow  unnamed (workflow.yml)
-        start     main at [commit]
-        items     known later: `ls` prints them
-        worktrees none of their own: items share that of the job
-        map       10 at once
-            1  shell: wc ${item}
-            2  foreach: 1 step
-                 shell: echo ${item}
-        policy    an item that fails is not tried again
-                  then it goes into the dead letter queue
-                  failures are told at the end
-                  worktrees of failed items are kept
-        merge     plain git, asks first (`-y` says yes)
-        cost      unknown
-        ");
+    workflow  unnamed (workflow.yml)
+    start     main at [commit]
+    items     known later: `ls` prints them
+    worktrees none of their own: items share that of the job
+    map       10 at once
+        1  shell: wc ${item}
+        2  foreach: 1 step
+             shell: echo ${item}
+    policy    an item that fails is not tried again
+              then it goes into the dead letter queue
+              failures are told at the end
+              worktrees of failed items are kept
+    merge     plain git, asks first (`-y` says yes)
+    cost      none: no step asks an agent
+    ");
 }
 
 #[test]

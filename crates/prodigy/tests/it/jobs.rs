@@ -225,6 +225,7 @@ fn jobs_can_be_read_by_programs() {
               }
             }
           },
+          "limit": null,
           "damage": null,
           "cost_usd": 0.0,
           "cost_untold": 0,
@@ -276,6 +277,7 @@ fn jobs_can_be_read_by_programs() {
             }
           }
         },
+        "limit": null,
         "damage": null,
         "cost_usd": 0.0,
         "cost_untold": 0,

@@ -612,7 +612,10 @@ fn the_json_document_of_a_job_has_its_items() {
               "step": "1",
               "step_name": "shell: cargo test",
               "since": "2026-01-02T03:04:05.91Z",
-              "elapsed_ms": 0
+              "elapsed_ms": 0,
+              "last_tool": null,
+              "last_heard_at": "2026-01-02T03:04:05.911Z",
+              "cost_usd": 0.0
             },
             {
               "agent_id": "agent-2",
@@ -621,7 +624,10 @@ fn the_json_document_of_a_job_has_its_items() {
               "step": null,
               "step_name": null,
               "since": "2026-01-02T03:04:05.912Z",
-              "elapsed_ms": 0
+              "elapsed_ms": 0,
+              "last_tool": null,
+              "last_heard_at": "2026-01-02T03:04:05.912Z",
+              "cost_usd": 0.0
             }
           ],
           "circuit": "open",
@@ -651,6 +657,7 @@ fn the_json_document_of_a_job_has_its_items() {
         "worktree": null,
         "merged_commit": null,
         "end": null,
+        "limit": null,
         "damage": null,
         "cost_usd": 0.0,
         "cost_untold": 0,

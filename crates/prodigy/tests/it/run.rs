@@ -774,7 +774,7 @@ steps:
         2  claude: /fix ${out}
            when out != '' · must commit
     merge     plain git, asks first (`-y` says yes)
-    cost      unknown
+    cost      unknown: no history of this workflow
     ");
     assert_snapshot!(stable(&world.prodigy(&["run", "workflow.yml", "--dry-run", "--args", "a", "b"])), @"
     workflow  demo (workflow.yml)
@@ -787,7 +787,7 @@ steps:
         2  claude: /fix ${out}
            when out != '' · must commit
     merge     plain git, asks first (`-y` says yes)
-    cost      unknown
+    cost      unknown: no history of this workflow
     ");
     let json: serde_json::Value =
         serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
@@ -829,7 +829,7 @@ merge: [{ shell: "true" }]
              shell: echo ${item}
     merge
         1  shell: true
-    cost      unknown
+    cost      unknown: no history of this workflow
     "#);
     let json: serde_json::Value =
         serde_json::from_str(&world.prodigy(&["plan", "workflow.yml", "--json"]).stdout).unwrap();
@@ -841,13 +841,13 @@ merge: [{ shell: "true" }]
 fn a_plan_says_that_the_workflow_would_be_refused() {
     let world = world("- claude: think\n  model: big\n");
     assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
-        workflow  unnamed (workflow.yml)
-        start     main at [commit]
-        steps
-            1  claude: think
-        merge     plain git, asks first (`-y` says yes)
-        cost      unknown
-        ");
+    workflow  unnamed (workflow.yml)
+    start     main at [commit]
+    steps
+        1  claude: think
+    merge     plain git, asks first (`-y` says yes)
+    cost      unknown: no history of this workflow
+    ");
 }
 
 #[test]
@@ -902,7 +902,7 @@ reduce: [{ shell: "echo ${map.successful}" }]
     reduce
         1  shell: echo ${map.successful}
     merge     plain git, asks first (`-y` says yes)
-    cost      unknown
+    cost      unknown: no history of this workflow
     ");
     let items = r#"{"items": [{"path": "a", "score": 4}, {"path": "b", "score": 5}, {"path": "c", "score": 9}]}"#;
     world.write("items.json", items);
@@ -929,7 +929,7 @@ reduce: [{ shell: "echo ${map.successful}" }]
     reduce
         1  shell: echo ${map.successful}
     merge     plain git, asks first (`-y` says yes)
-    cost      unknown
+    cost      unknown: no history of this workflow
     "#);
     let seen = world.prodigy(&["plan", "workflow.yml", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();

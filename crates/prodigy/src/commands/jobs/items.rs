@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use crate::report::{roughly, speed};
+use crate::report::{doing, endings, roughly, speed};
 
 /// The most agents that are shown; the JSON document has them all.
 const MOST_AGENTS: usize = 12;
@@ -36,7 +36,9 @@ pub(super) fn facts(
                 0 | 1 => String::new(),
                 attempt => format!(" (attempt {attempt})"),
             };
-            ("agent", format!("{agent}  {}{attempt}  {step}  {elapsed}", busy.item))
+            let step = doing(step, &busy.activity);
+            let [end, ..] = endings(&busy.activity, now, &elapsed);
+            ("agent", format!("{agent}  {}{attempt}  {step}  {end}", busy.item))
         }));
         let more = items.agents.len().saturating_sub(MOST_AGENTS);
         if more > 0 {
@@ -115,6 +117,9 @@ pub(super) fn document(items: &ItemSummary, is_running: bool, now: Timestamp) ->
             "step_name": busy.step.as_ref().map(|(_, name)| name),
             "since": busy.since,
             "elapsed_ms": millis(since(busy, now)),
+            "last_tool": busy.activity.tool.as_ref().map(|(tool, _)| tool),
+            "last_heard_at": busy.activity.heard,
+            "cost_usd": busy.activity.cost_usd,
         })
     });
     let (circuit, open_until) = match items.circuit {

@@ -1,0 +1,46 @@
+//! What an agent was last heard of.
+
+use crate::{
+    Timestamp,
+    agent::Usage,
+    event::{Event, Record},
+};
+
+/// What an agent was last heard of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activity {
+    /// The tool that it used last in this step, and what for.
+    pub tool: Option<(String, String)>,
+    /// Whether it tells what it does in this step; others may be busy without a word.
+    pub is_talking: bool,
+    /// When something of it was last recorded.
+    pub heard: Timestamp,
+    /// What it said it cost so far.
+    pub cost_usd: f64,
+    /// The tokens it used so far.
+    pub tokens: Usage,
+}
+
+impl Activity {
+    /// Begins at a moment.
+    pub fn new(at: Timestamp) -> Self {
+        let tokens = Usage::default();
+        Self { tool: None, is_talking: false, heard: at, cost_usd: 0.0, tokens }
+    }
+
+    /// Takes in something about the agent.
+    pub fn hear(&mut self, record: &Record) {
+        self.heard = record.timestamp;
+        if let Event::AgentToolUsed { tool, about, .. } = &record.event {
+            self.tool = Some((tool.clone(), about.clone()));
+            self.is_talking = true;
+        } else if let Event::AgentSessionStarted { .. } = &record.event {
+            self.is_talking = true;
+        } else if let Event::StepStarted { .. } = &record.event {
+            (self.tool, self.is_talking) = (None, false);
+        } else if let Event::AgentUsage { cost_usd, tokens, .. } = &record.event {
+            self.cost_usd += cost_usd.unwrap_or_default();
+            self.tokens += *tokens;
+        }
+    }
+}

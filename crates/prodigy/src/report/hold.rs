@@ -1,0 +1,106 @@
+//! What keeps a job from going on as usual: limits of accounts, and money.
+
+use jiff::tz::TimeZone;
+use prodigy_core::{Timestamp, agent::LimitKind, job::Job};
+
+use super::totals::{roughly, until_from};
+
+/// The share of a limit from which on it is worth a word how much is used.
+const CLOSE: f64 = 0.8;
+
+/// What keeps a job from going on as usual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Hold {
+    /// An account is at its limit.
+    Waiting {
+        /// Of which kind it is.
+        kind: LimitKind,
+        /// When it is tried again, if it is.
+        until: Option<Timestamp>,
+    },
+    /// One agent tries whether a limit is lifted.
+    Trying,
+    /// The money that was set aside is spent.
+    Spent,
+    /// Fewer attempts than usual may be under way.
+    Fewer {
+        /// How many.
+        max: u32,
+        /// How many usually.
+        usual: u32,
+    },
+    /// So much of a limit is used, from 0 to 1.
+    Close(f64),
+}
+
+impl Hold {
+    /// Returns what keeps a job; `usual` is how many attempts may be under way otherwise.
+    pub(super) fn of(job: &Job, usual: u32) -> Option<Self> {
+        if let Some(paused) = &job.quota {
+            let (kind, until) = (paused.limit.kind, paused.until);
+            let is_tried = paused.probe.is_some();
+            return Some(if is_tried { Self::Trying } else { Self::Waiting { kind, until } });
+        }
+        if job.overspent.is_some() {
+            return Some(Self::Spent);
+        }
+        let ceiling = job.map.as_ref().and_then(|map| map.ceiling);
+        if let Some(max) = ceiling.filter(|max| *max < usual) {
+            return Some(Self::Fewer { max, usual });
+        }
+        let used = job.utilization.filter(|used| used.share >= CLOSE);
+        used.map(|used| Self::Close(used.share))
+    }
+
+    /// Returns whether nobody can say when the rest will be done.
+    pub(super) fn is_stop(self) -> bool {
+        match self {
+            Self::Waiting { .. } | Self::Trying | Self::Spent => true,
+            Self::Fewer { .. } | Self::Close(_) => false,
+        }
+    }
+
+    /// Says it.
+    pub(super) fn show(self, now: Timestamp, zone: &TimeZone) -> String {
+        match self {
+            Self::Waiting { kind: LimitKind::Credits, .. } => "out of credits".to_owned(),
+            Self::Waiting { kind: LimitKind::Usage, until: None } => "usage limit".to_owned(),
+            Self::Waiting { kind: LimitKind::Usage, until: Some(until) } if until <= now => {
+                "usage limit · trying again".to_owned()
+            }
+            Self::Waiting { kind: LimitKind::Usage, until: Some(until) } => {
+                format!("usage limit · resumes {}", moment(until, now, zone))
+            }
+            Self::Trying => "usage limit · trying with one agent".to_owned(),
+            Self::Spent => "budget spent".to_owned(),
+            Self::Fewer { max, usual } => format!("fewer at once: {max} of {usual}"),
+            Self::Close(share) => format!("{:.0}% of the limit used", share * 100.0),
+        }
+    }
+}
+
+/// Says when something will be, by the clock on the wall and from now on.
+pub(crate) fn moment(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+    let (wall, today) = (at.to_zoned(zone.clone()), now.to_zoned(zone.clone()));
+    let is_today = wall.date() == today.date();
+    let shown = wall.strftime(if is_today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" });
+    format!("{shown} (in {})", roughly(until_from(at, now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::fixture::at, *};
+
+    #[test]
+    fn a_wait_is_shown_by_the_clock_and_counted_down() {
+        let hold = |seconds: i64| Hold::Waiting {
+            kind: LimitKind::Usage,
+            until: Some(at(seconds * 1000)),
+        };
+        let shown = |seconds, now: i64| hold(seconds).show(at(now * 1000), &TimeZone::UTC);
+        insta::assert_snapshot!(shown(2520, 0), @"usage limit · resumes 03:46:05 (in 42m)");
+        insta::assert_snapshot!(shown(2520, 2500), @"usage limit · resumes 03:46:05 (in 20s)");
+        insta::assert_snapshot!(shown(2520, 2520), @"usage limit · trying again");
+        insta::assert_snapshot!(shown(90_000, 0), @"usage limit · resumes 2026-01-03 04:04 (in 1d 01h)");
+    }
+}

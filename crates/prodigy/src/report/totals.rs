@@ -1,0 +1,123 @@
+//! How far the items of a job are, on one line.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use prodigy_core::{
+    Timestamp, duration,
+    job::{Circuit, ItemSummary},
+};
+
+use super::{hold::Hold, items::Teller};
+
+/// Returns how many items are done and how many failed.
+pub(super) fn counts(items: &ItemSummary) -> Vec<String> {
+    let mut parts = vec![format!("{}/{} done", items.counts.successful, items.total)];
+    if items.counts.failed() > 0 {
+        parts.push(format!("{} failed", items.counts.failed()));
+    }
+    if items.counts.dead_lettered > 0 {
+        parts.push(format!("{} in DLQ", items.counts.dead_lettered));
+    }
+    parts
+}
+
+/// A part of the line of totals.
+pub(super) struct Part {
+    /// What has the highest number gives way first where room is scarce.
+    pub(super) gives_way: u8,
+    /// The text.
+    pub(super) text: String,
+}
+
+/// Returns the totals: done, running, failed, DLQ, what keeps it, rate, time left, cost.
+pub(super) fn totals(
+    items: &ItemSummary,
+    teller: &Teller,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut push = |gives_way, text| parts.push(Part { gives_way, text });
+    let mut counts = counts(items).into_iter();
+    counts.next().into_iter().for_each(|done| push(0, done));
+    if items.running() > 0 {
+        push(3, format!("{} running", items.running()));
+    }
+    (2..).step_by(3).zip(counts).for_each(|(gives_way, count)| push(gives_way, count));
+    match items.circuit {
+        Some(Circuit::Open { until }) => {
+            let wait = duration::show(whole_seconds(until_from(until, now)));
+            push(1, format!("circuit open for {wait}"));
+        }
+        Some(Circuit::HalfOpen) => push(1, "circuit half open".to_owned()),
+        None => {}
+    }
+    teller.hold.into_iter().for_each(|hold| push(1, hold.show(now, zone)));
+    if !teller.hold.is_some_and(Hold::is_stop) {
+        items.pace.per_second(now).into_iter().for_each(|rate| push(7, speed(rate)));
+        let left = items.left(now).into_iter();
+        left.for_each(|left| push(4, format!("about {} left", roughly(left))));
+    }
+    teller.cost().into_iter().for_each(|cost| push(6, cost));
+    parts
+}
+
+/// Returns the totals on one line, in plain text of any length.
+pub(super) fn totals_line(
+    items: &ItemSummary,
+    teller: &Teller,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> String {
+    let parts = totals(items, teller, now, zone).into_iter().map(|part| part.text);
+    parts.collect::<Vec<_>>().join(" · ")
+}
+
+/// Returns how many items end in a second, a minute or an hour.
+pub(crate) fn speed(per_second: f64) -> String {
+    let (number, unit) = if per_second >= 1.0 {
+        (per_second, "s")
+    } else if per_second * 60.0 >= 1.0 {
+        (per_second * 60.0, "min")
+    } else {
+        (per_second * 3600.0, "h")
+    };
+    if number >= 10.0 { format!("{number:.0}/{unit}") } else { format!("{number:.1}/{unit}") }
+}
+
+/// Returns a duration without the digits that nobody can foretell.
+pub(crate) fn roughly(left: Duration) -> String {
+    let seconds = left.as_secs();
+    if seconds < 60 {
+        format!("{}s", seconds.max(1))
+    } else if seconds < 3600 {
+        format!("{}m", seconds.div_ceil(60))
+    } else {
+        duration::show(left)
+    }
+}
+
+/// Returns a duration without the part of a second that would flicker.
+pub(super) fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
+}
+
+/// Returns the time from a moment until another; none if that is past.
+pub(super) fn until_from(until: Timestamp, from: Timestamp) -> Duration {
+    Duration::try_from(until.duration_since(from)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_are_shown_in_the_unit_that_fits() {
+        let rates = [310.4, 10.0, 3.12, 1.0, 0.9, 0.05, 0.016, 0.001].map(speed);
+        assert_eq!(rates.join(" "), "310/s 10/s 3.1/s 1.0/s 54/min 3.0/min 58/h 3.6/h");
+        let times = [0, 1, 59, 60, 61, 300, 3599, 3600, 7500, 90_000];
+        let times = times.map(|seconds| roughly(Duration::from_secs(seconds)));
+        assert_eq!(times.join(" "), "1s 1s 59s 1m 2m 5m 60m 1h 00m 2h 05m 1d 01h");
+    }
+}

@@ -1,0 +1,134 @@
+//! What `prodigy plan` says a workflow may cost.
+#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
+
+use std::fs;
+
+use insta::assert_snapshot;
+use prodigy_testkit::World;
+use regex::Regex;
+use serde_json::Value;
+
+use crate::{
+    map_world::{assert_code, go, map_world, write_workflow},
+    stories,
+};
+
+/// Items that cost different amounts, one at a time, and a step of the job's own.
+const MIXED: &str = "
+name: fix
+agents:
+  claude:
+    type: simulated
+    rules:
+      - { prompt: dear, cost_usd: 2, tokens: { input: 9000 } }
+      - { prompt: sum, cost_usd: 0.25, tokens: { input: 500 } }
+      - { cost_usd: 0.5, tokens: { input: 1000 } }
+map:
+  input: { items: [cheap, dear] }
+  max_parallel: 1
+  agent_template:
+    - claude: fix ${item}
+reduce:
+  - claude: sum it up
+";
+
+/// Returns what a plan says of cost and time, without what differs from run to run.
+fn estimate(world: &World, file: &str) -> String {
+    let seen = world.prodigy(&["plan", file]);
+    assert_code(&seen, 0);
+    let at = seen.stdout.find("\ncost ").unwrap();
+    let text = seen.stdout.get(at + 1..).unwrap();
+    let text = Regex::new(r"(?m)^          \d+s( to \d+s)?|^          about \d+s")
+        .unwrap()
+        .replace_all(text, "          [time]");
+    text.trim_end().to_owned()
+}
+
+fn document(world: &World, file: &str) -> Value {
+    let seen = world.prodigy(&["plan", file, "--json"]);
+    serde_json::from_str::<Value>(&seen.stdout).unwrap()["estimate"].clone()
+}
+
+#[test]
+fn a_workflow_that_never_ran_has_an_unknown_cost() {
+    let world = map_world(MIXED);
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"cost      unknown: no history of this workflow");
+    assert_eq!(document(&world, "workflow.yml"), Value::Null);
+}
+
+#[test]
+fn a_workflow_that_asks_no_agent_costs_nothing() {
+    let world = stories::world("- shell: 'true'\n");
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"cost      none: no step asks an agent");
+}
+
+#[test]
+fn a_plan_tells_from_earlier_jobs_what_items_will_cost() {
+    let world = map_world(MIXED);
+    assert_code(&go(&world), 0);
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"
+    cost      $1.25 to $4.25 (from 2 items of 1 job)
+              2.5k to 18.5k tokens
+              [time]
+    ");
+    // The same workflow with more items, in another file.
+    write_workflow(&world, &MIXED.replace("[cheap, dear]", "[a, b, c, d, e, f, g, h, i, j]"));
+    fs::rename(world.repo().join("workflow.yml"), world.repo().join("more.yml")).unwrap();
+    assert_snapshot!(estimate(&world, "more.yml"), @"
+    cost      $5.25 to $20.25 (from 2 items of 1 job)
+              10.5k to 90.5k tokens
+              [time]
+    ");
+    let mut told = document(&world, "more.yml");
+    told["duration_ms"] = Value::Null;
+    assert_snapshot!(told, @r#"{"cost_usd":[5.25,20.25],"tokens":[10500,90500],"duration_ms":null,"jobs":1,"items":2}"#);
+    // Another workflow has a history of its own.
+    write_workflow(&world, &MIXED.replace("name: fix", "name: other"));
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"cost      unknown: no history of this workflow");
+    // Nobody knows how many a command will print.
+    let later = MIXED.replace("{ items: [cheap, dear] }", "{ command: ls }");
+    write_workflow(&world, &later);
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"
+    cost      $0.50 to $2.00 for each item (from 2 items of 1 job)
+              1.0k to 9.0k tokens for each item
+              [time] for each item
+    ");
+}
+
+#[test]
+fn a_plan_of_steps_tells_from_earlier_jobs_too() {
+    let world = stories::world(
+        "agents: { claude: { type: simulated, rules: [{ cost_usd: 0.5 }] } }\nsteps:\n- claude: one\n",
+    );
+    stories::run_with(&world, &["-n", "2"]);
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"
+    cost      about $0.50 (from 1 job)
+              [time]
+    ");
+}
+
+#[test]
+fn what_agents_did_not_say_is_not_estimated() {
+    let world = stories::world(
+        "agents: { mine: { type: command, command: [cat] } }\nsteps:\n- agent: { use: mine, prompt: one }\n",
+    );
+    stories::run(&world);
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"
+    cost      unknown: agents did not say what they cost (from 1 job)
+              [time]
+    ");
+    assert_eq!(document(&world, "workflow.yml")["cost_usd"], Value::Null);
+}
+
+#[test]
+fn a_damaged_job_does_not_keep_a_plan_from_being_made() {
+    let world = map_world(MIXED);
+    assert_code(&go(&world), 0);
+    for path in stories::journal(&world) {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> =
+            text.lines().map(|line| line.replace("item_queued", "item_qqqqqq")).collect();
+        fs::write(&path, lines.join("\n")).unwrap();
+    }
+    assert_snapshot!(estimate(&world, "workflow.yml"), @"cost      unknown: no history of this workflow");
+}
