@@ -179,7 +179,9 @@ impl Heard {
     /// One line can tell several things: what an agent says and what it used for that.
     pub fn hear(&mut self, line: &[u8]) -> Vec<Notice> {
         let mut notices = Vec::new();
-        let line = String::from_utf8_lossy(line);
+        // Replacing what is no text is slow also where there is nothing to replace.
+        let line =
+            str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = line.trim();
         if text.is_empty() {
             return notices;

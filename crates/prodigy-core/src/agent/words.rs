@@ -54,7 +54,10 @@ pub(super) fn tail(text: &str, most: usize) -> &str {
 fn clean(text: &str, most: usize) -> String {
     let cut = head(text, most);
     let mut out = if cut.contains('\u{1b}') { without_escapes(cut) } else { cut.to_owned() };
-    out.retain(|c| matches!(c, '\n' | '\t') || !is_hidden(c));
+    // Most text is plain, which bytes tell several times faster than characters.
+    if !out.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        out.retain(|c| matches!(c, '\n' | '\t') || !is_hidden(c));
+    }
     if cut.len() < text.len() {
         out.push(CUT);
     }

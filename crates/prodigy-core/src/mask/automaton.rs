@@ -10,6 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 pub(super) struct Automaton {
     /// Where each byte leads from the start; most bytes of most streams are read here.
     start: Box<[usize; 256]>,
+    /// One bit for each two bytes that a pattern begins with.
+    beginnings: Box<[u64; 1024]>,
     /// The states; the first is the start.
     states: Vec<State>,
 }
@@ -36,7 +38,11 @@ impl State {
 impl Automaton {
     /// Builds the machine; the patterns must not be empty.
     pub(super) fn new(patterns: &BTreeSet<Vec<u8>>) -> Self {
-        let mut automaton = Self { start: Box::new([0; 256]), states: vec![State::default()] };
+        let mut automaton = Self {
+            start: Box::new([0; 256]),
+            beginnings: Box::new([0; 1024]),
+            states: vec![State::default()],
+        };
         for pattern in patterns {
             automaton.insert(pattern);
         }
@@ -56,6 +62,19 @@ impl Automaton {
         self.start.get(usize::from(byte)).copied().unwrap_or_default()
     }
 
+    /// Returns how many of the next bytes leave the start where it is: no pattern begins there.
+    pub(super) fn skip(&self, bytes: &[u8]) -> usize {
+        let begins = |pair: &[u8]| match *pair {
+            [first, second] => {
+                let (word, bit) = place(first, second);
+                self.beginnings.get(word).is_some_and(|word| word & bit != 0)
+            }
+            _ => true,
+        };
+        // Nobody knows what follows the last byte.
+        bytes.windows(2).position(begins).unwrap_or(bytes.len().saturating_sub(1))
+    }
+
     /// Returns how many of the last bytes could be the beginning of a match.
     pub(super) fn depth(&self, state: usize) -> usize {
         self.states.get(state).map_or(0, |state| state.depth)
@@ -67,6 +86,17 @@ impl Automaton {
     }
 
     fn insert(&mut self, pattern: &[u8]) {
+        let followers = match *pattern {
+            [_, second, ..] => second..=second,
+            // Whatever follows a single byte, it is the whole pattern.
+            [_] | [] => 0..=u8::MAX,
+        };
+        for second in followers {
+            let (word, bit) = place(pattern.first().copied().unwrap_or_default(), second);
+            if let Some(word) = self.beginnings.get_mut(word) {
+                *word |= bit;
+            }
+        }
         let mut at = 0;
         for (before, byte) in pattern.iter().enumerate() {
             let known = self.states.get(at).and_then(|state| state.after(*byte));
@@ -110,4 +140,10 @@ impl Automaton {
             }
         }
     }
+}
+
+/// Returns the place of two bytes among all pairs: the word, and the bit in it.
+fn place(first: u8, second: u8) -> (usize, u64) {
+    let number = usize::from(first) << 8 | usize::from(second);
+    (number >> 6, 1 << (number & 63))
 }

@@ -30,16 +30,31 @@ impl MaskStream {
     /// bytes are handed through.
     pub fn push<'bytes>(&mut self, bytes: &'bytes [u8]) -> Cow<'bytes, [u8]> {
         let Some(automaton) = self.automaton.clone() else { return Cow::Borrowed(bytes) };
-        self.held.reserve(bytes.len());
-        for byte in bytes {
-            self.held.push(*byte);
+        let before = self.held.len();
+        let mut at = 0;
+        loop {
+            if self.state == 0 {
+                at += automaton.skip(bytes.get(at..).unwrap_or_default());
+            }
+            let Some(byte) = bytes.get(at) else { break };
+            at += 1;
             self.state = automaton.step(self.state, *byte);
             let length = automaton.matched(self.state);
             if length > 0 {
-                self.found(length);
+                self.found(before + at, length);
             }
         }
-        let decided = self.held.len().saturating_sub(automaton.depth(self.state));
+        let decided = (before + bytes.len()).saturating_sub(automaton.depth(self.state));
+        // Mostly there is no secret, and then nothing needs to be copied.
+        if before == 0
+            && self.hidden == 0
+            && self.secrets.is_empty()
+            && let Some((out, held)) = bytes.split_at_checked(decided)
+        {
+            self.held.extend(held);
+            return Cow::Borrowed(out);
+        }
+        self.held.extend(bytes);
         Cow::Owned(self.release(decided))
     }
 
@@ -51,9 +66,8 @@ impl MaskStream {
         out
     }
 
-    /// Notes a secret of this length that ends with the last byte held.
-    fn found(&mut self, length: usize) {
-        let end = self.held.len();
+    /// Notes a secret of this length that ends there, counted from the first byte held.
+    fn found(&mut self, end: usize, length: usize) {
         let mut start = end.saturating_sub(length);
         if start < self.hidden {
             self.hidden = end;

@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
 };
 
 use prodigy_core::mask::MaskStream;
@@ -16,12 +17,20 @@ const KEPT: usize = 64 << 10;
 /// What is read at once: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
 
+/// How long more is let come together before what is heard is read again. Waking up takes
+/// several times as long as reading an event, here and where it is heard.
+const REST: Duration = Duration::from_millis(25);
+
+/// Who printed as much since the last time would be held up by a rest: the pipe gets full.
+const BUSY: usize = CHUNK / 4;
+
 /// An output stream being read.
 pub(super) struct Outlet<'a> {
     pipe: Option<OwnedFd>,
     mask: MaskStream,
     log: Share<'a>,
     forward: Option<Forward<'a>>,
+    rest_until: Option<Instant>,
     head: Vec<u8>,
     tail: Vec<u8>,
     total: u64,
@@ -29,7 +38,16 @@ pub(super) struct Outlet<'a> {
 
 impl<'a> Outlet<'a> {
     pub(super) fn new(pipe: Option<OwnedFd>, mask: MaskStream, log: Share<'a>) -> Self {
-        Self { pipe, mask, log, forward: None, head: Vec::new(), tail: Vec::new(), total: 0 }
+        Self {
+            pipe,
+            mask,
+            log,
+            forward: None,
+            rest_until: None,
+            head: Vec::new(),
+            tail: Vec::new(),
+            total: 0,
+        }
     }
 
     /// Lets somebody hear what is read.
@@ -52,6 +70,12 @@ impl<'a> Outlet<'a> {
         self.forward.as_ref().is_some_and(Forward::is_behind)
     }
 
+    /// Returns how long it is not to be read, so that more can come together.
+    pub(super) fn rest(&self) -> Option<Duration> {
+        let left = self.rest_until?.saturating_duration_since(Instant::now());
+        Some(left).filter(|left| !left.is_zero())
+    }
+
     /// Reads what is there, once, and returns whether there was anything.
     ///
     /// This blocks if there is neither anything to read nor an end, so the caller asks first.
@@ -68,6 +92,7 @@ impl<'a> Outlet<'a> {
         self.keep(&masked);
         if let Some(forward) = &mut self.forward {
             forward.send();
+            self.rest_until = (buffer.len() < BUSY).then(|| Instant::now() + REST);
         }
         Ok(!buffer.is_empty())
     }

@@ -141,10 +141,8 @@ impl<'a> Running<'a> {
                 // It was we who did not read on.
                 self.last_output = Instant::now();
             }
-            if stdout && self.stdout.read(self.buffer)? {
-                self.last_output = Instant::now();
-            }
-            if stderr && self.stderr.read(self.buffer)? {
+            let printed = stdout && self.stdout.read(self.buffer)?;
+            if (stderr && self.stderr.read(self.buffer)?) || printed {
                 self.last_output = Instant::now();
             }
             if stdin {
@@ -326,6 +324,7 @@ impl<'a> Running<'a> {
             Some(REAP),
             left(self.launch.timeout, self.started),
             left(self.idle_timeout(), self.last_output),
+            self.stdout.rest(),
         ]
         .into_iter()
         .flatten()
@@ -340,7 +339,7 @@ impl<'a> Running<'a> {
     /// Waits for the socket to be read and to be written, the two outputs and the input, and
     /// returns which of them can go on.
     ///
-    /// As long as there is a socket, standard output is read no faster than it is taken.
+    /// Standard output is read no faster than it is taken, if there is a socket, and has its rests.
     fn wait(
         &self,
         socket: Option<BorrowedFd<'_>>,
@@ -348,11 +347,12 @@ impl<'a> Running<'a> {
     ) -> io::Result<[bool; 5]> {
         let to_read = |fd| (fd, PollFlags::IN);
         let behind = socket.filter(|_| self.stdout.is_behind());
+        let rests = self.exited.is_none() && self.stdout.rest().is_some();
         let [word, room, stdout, stderr, stdin, _] = ready::wait(
             [
                 socket.map(to_read),
                 behind.map(|socket| (socket, PollFlags::OUT)),
-                self.stdout.pipe().filter(|_| behind.is_none()).map(to_read),
+                self.stdout.pipe().filter(|_| behind.is_none() && !rests).map(to_read),
                 self.stderr.pipe().map(to_read),
                 self.stdin.as_ref().map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
                 // Reaping shows whether the program has exited, so waking up is enough.
