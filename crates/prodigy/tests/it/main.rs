@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod agent_judges;
 mod agents;
 mod approvals;
 mod approvals_end;
@@ -51,12 +52,14 @@ mod init;
 mod interrupt;
 mod item_commands;
 mod item_plan;
+mod item_results;
 mod item_verify;
 mod item_worktrees;
 mod jobs;
 mod kept_worktrees;
 mod keys;
 mod leftovers;
+mod limits_many;
 mod limits_shown;
 mod logs;
 mod map_breaker;
