@@ -59,6 +59,7 @@ mod jobs;
 mod kept_worktrees;
 mod keys;
 mod leftovers;
+mod limits_conflict;
 mod limits_many;
 mod limits_shown;
 mod logs;
