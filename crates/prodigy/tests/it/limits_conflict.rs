@@ -1,8 +1,6 @@
 //! A usage limit that an agent runs into while it resolves a conflict.
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
-use std::time::Duration;
-
 use insta::assert_snapshot;
 use prodigy_core::Timestamp;
 use prodigy_testkit::{World, killing::check_processes};
@@ -10,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::{
     map_conflict::mended,
-    map_world::{assert_code, counts, go, has_told, of_type, started, trace_of},
+    map_world::{assert_code, counts, has_told, of_type, started, trace_of},
     stories::{Started, records},
 };
 
@@ -52,7 +50,7 @@ fn check(world: &World) {
 #[test]
 fn a_conflict_waits_for_a_limit_and_is_resolved_afterwards() {
     let world = limited("2s");
-    assert_code(&go(&world), 0);
+    assert_code(&started(&world).seen(&world), 0);
     assert_snapshot!(trace_of(&world, "second"), @r#"
     second agent_started 1
     second agent_completed 1
@@ -68,11 +66,11 @@ fn a_conflict_waits_for_a_limit_and_is_resolved_afterwards() {
 #[test]
 fn a_job_that_may_not_wait_keeps_the_conflict_for_later() {
     let world = limited("2s");
-    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"]);
-    assert_code(&seen, 75);
+    let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
+    assert_code(&Started::new(&world, &args).seen(&world), 75);
     assert_eq!(world.git(&["log", "-1", "--format=%s", "prodigy/job/second"]), "second");
     assert_eq!(of_type(&world, "item_dead_lettered").len(), 0);
-    assert_code(&world.prodigy(&["resume", "job", "-y"]), 0);
+    assert_code(&Started::new(&world, &["resume", "job", "-y"]).seen(&world), 0);
     check(&world);
 }
 
@@ -83,7 +81,6 @@ fn a_job_that_is_killed_while_a_conflict_waits_resolves_it_after_the_limit() {
     run.until(&world, "it waits", || has_told(&world, "quota_paused"));
     run.signal(Signal::KILL);
     run.seen(&world);
-    let resumed = Started::new(&world, &["resume", "job", "-y"]);
-    assert_code(&resumed.seen_within(&world, Duration::from_secs(30)), 0);
+    assert_code(&Started::new(&world, &["resume", "job", "-y"]).seen(&world), 0);
     check(&world);
 }

@@ -74,8 +74,8 @@ fn codex_at_its_limit_makes_the_job_wait_and_no_item_pays_for_it() {
     let until = until.duration_since(UNIX_EPOCH).unwrap().as_secs();
     let model = ScriptedModel::start(ModelScript::new(Behaviour::Limit(until)));
     let world = codex_world(&model, &MAP.replace("claude:", "codex:"));
-    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"]);
-    assert_code(&seen, 75);
+    let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
+    assert_code(&Started::new(&world, &args).seen(&world), 75);
     let paused = of_type(&world, "quota_paused");
     assert_eq!(paused.len(), 1);
     assert_eq!(paused[0]["limit"]["kind"], "usage");
@@ -90,7 +90,7 @@ fn codex_at_its_limit_makes_the_job_wait_and_no_item_pays_for_it() {
 
     // Before the limit is lifted nothing is tried.
     let turns = model.turns().len();
-    assert_code(&world.prodigy(&["resume", "job", "-y", "--no-wait"]), 75);
+    assert_code(&Started::new(&world, &["resume", "job", "-y", "--no-wait"]).seen(&world), 75);
     assert_eq!(model.turns().len(), turns);
     assert_eq!(of_type(&world, "agent_started").len(), 2);
 }
