@@ -214,10 +214,6 @@ impl Sandbox {
                 *value = "/tmp".into();
             }
         }
-        if needs.is_agent {
-            // Without it claude skips no permissions for root.
-            launch.env.push(("IS_SANDBOX".into(), "1".into()));
-        }
         Ok(launch)
     }
 }

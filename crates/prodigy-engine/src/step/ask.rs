@@ -60,6 +60,10 @@ pub(super) async fn ask(
 ) -> Result<Output, Box<Failed>> {
     let mut asking = Asking::new(workplace, step, vars, which, question).map_err(Failed::bare)?;
     let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    if workplace.tools.sandbox.is_some() {
+        // Without it claude skips no permissions for root.
+        launch.env.push(("IS_SANDBOX".into(), "1".into()));
+    }
     let conversation =
         Conversation::open(workplace, asking.agent, which.path, &launch.cwd, &launch.env);
     asking.tell_the_past(&conversation);

@@ -114,13 +114,8 @@ async fn judge(
     match serde_json::from_str(&text) {
         Ok(Value::Object(fields)) => Ok(judged(fields)),
         Ok(_) | Err(_) if file.is_none() => {
-            let percentage = if succeeded { 100.0 } else { 0.0 };
             let status = if succeeded { "complete" } else { "incomplete" };
-            let fields = json!({
-                "completion_percentage": percentage, "status": status, "missing": [], "gaps": {},
-            });
-            let fields = fields.as_object().cloned().unwrap_or_default();
-            Ok(Judgement { percentage, fields })
+            Ok(judged(Map::from_iter([("status".to_owned(), json!(status))])))
         }
         Ok(_) | Err(_) => {
             let message = "the judge's result file does not hold a JSON object";
@@ -166,13 +161,17 @@ fn judged(mut fields: Map<String, Value>) -> Judgement {
         .get("status")
         .and_then(Value::as_str)
         .is_some_and(|status| matches!(status, "complete" | "completed" | "passed" | "success"));
-    let percentage = fields
-        .get("completion_percentage")
-        .and_then(Value::as_f64)
-        .unwrap_or(if complete { 100.0 } else { 0.0 });
-    fields.entry("completion_percentage").or_insert_with(|| json!(percentage));
-    for (name, empty) in [("status", json!("")), ("missing", json!([])), ("gaps", json!({}))] {
-        fields.entry(name).or_insert(empty);
+    let by_status = if complete { 100 } else { 0 };
+    let percentage = fields.get("completion_percentage").and_then(Value::as_f64);
+    let percentage = percentage.unwrap_or(f64::from(by_status));
+    for (name, usual) in [
+        // A whole number: commands compare it as one.
+        ("completion_percentage", json!(by_status)),
+        ("status", json!("")),
+        ("missing", json!([])),
+        ("gaps", json!({})),
+    ] {
+        fields.entry(name).or_insert(usual);
     }
     Judgement { percentage, fields }
 }

@@ -82,7 +82,9 @@ pub(super) fn refuse_bypass(
     workflow_env: &[EnvVar],
 ) -> Result<(), CliError> {
     let is_set = |vars: &[EnvVar]| vars.iter().any(|var| var.name == "IS_SANDBOX");
-    let is_sandbox = env.iter().any(|(name, value)| name == "IS_SANDBOX" && value == "1");
+    // In the sandbox of the workflow it is set for every agent.
+    let is_sandbox = workflow.sandbox.is_some()
+        || env.iter().any(|(name, value)| name == "IS_SANDBOX" && value == "1");
     if !rustix::process::geteuid().is_root() || is_sandbox || is_set(workflow_env) {
         return Ok(());
     }
@@ -98,7 +100,7 @@ pub(super) fn refuse_bypass(
         step_label(step)
     );
     Err(CliError::new(Exit::Invalid, message).with_hint(
-        "run prodigy as another user, or set `IS_SANDBOX=1` where nothing can be harmed",
+        "run prodigy as another user, add `sandbox: bubblewrap`, or set `IS_SANDBOX=1` where nothing can be harmed",
     ))
 }
 

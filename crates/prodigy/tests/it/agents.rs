@@ -26,7 +26,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":40,"cached_input_tokens":
 
 /// Makes a world with a workflow in which `ROOT` stands for the world, and two agents on the
 /// `PATH` that write down how they are started.
-fn world(workflow: &str) -> World {
+pub(crate) fn world(workflow: &str) -> World {
     let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let root = world.root().display().to_string();
     for (name, prints) in [("claude", CLAUDE), ("codex", CODEX)] {
@@ -55,7 +55,7 @@ fn program(world: &World, name: &str, script: &str) {
 }
 
 /// Returns what an agent was started with, without what differs from run to run.
-fn left(world: &World, name: &str) -> String {
+pub(crate) fn left(world: &World, name: &str) -> String {
     let text = fs::read_to_string(world.root().join(name)).unwrap();
     let text = text.replace(world.root().to_str().unwrap(), "ROOT");
     let text = Regex::new(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod agent_judges;
 mod agents;
 mod approvals;
 mod approvals_end;
@@ -51,12 +52,15 @@ mod init;
 mod interrupt;
 mod item_commands;
 mod item_plan;
+mod item_results;
 mod item_verify;
 mod item_worktrees;
 mod jobs;
 mod kept_worktrees;
 mod keys;
 mod leftovers;
+mod limits_conflict;
+mod limits_many;
 mod limits_shown;
 mod logs;
 mod map_breaker;
@@ -69,6 +73,7 @@ mod map_resume;
 mod map_worktrees;
 mod map_world;
 mod money;
+mod permissions;
 mod places;
 mod plan_estimate;
 mod policy;
@@ -78,6 +83,7 @@ mod real_codex;
 mod real_faults;
 mod real_limits;
 mod real_mixed;
+mod real_sandbox;
 mod real_sessions;
 mod real_world;
 mod reasons;

@@ -1,8 +1,9 @@
 //! Usage limits of a subscription, as real Claude Code tells of them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use insta::assert_snapshot;
+use prodigy_core::Timestamp;
 use prodigy_testkit::{
     killing::check_processes,
     model::{Behaviour, ModelScript, ScriptedModel},
@@ -10,7 +11,7 @@ use prodigy_testkit::{
 
 use crate::{
     map_world::{assert_code, go, of_type, trace_of},
-    real_world::{CLAUDE, deaths, subscribed_world},
+    real_world::{CLAUDE, codex_world, deaths, subscribed_world},
     stories::Started,
 };
 
@@ -65,4 +66,31 @@ fn without_waiting_the_job_ends_at_a_limit_and_is_resumed_later() {
     assert_code(&Started::new(&world, &["resume", "job", "-y"]).seen(&world), 0);
     assert_eq!(model.turns_of("a").len(), 2);
     assert_eq!(world.read("a.txt"), "a is done\n");
+}
+
+#[test]
+fn codex_at_its_limit_makes_the_job_wait_and_no_item_pays_for_it() {
+    let until = SystemTime::now() + Duration::from_secs(3600);
+    let until = until.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let model = ScriptedModel::start(ModelScript::new(Behaviour::Limit(until)));
+    let world = codex_world(&model, &MAP.replace("claude:", "codex:"));
+    let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
+    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    let paused = of_type(&world, "quota_paused");
+    assert_eq!(paused.len(), 1);
+    assert_eq!(paused[0]["limit"]["kind"], "usage");
+    // Codex tells the minute.
+    let told: Timestamp = paused[0]["limit"]["resets_at"].as_str().unwrap().parse().unwrap();
+    assert_eq!(told.as_second(), i64::try_from(until / 60 * 60).unwrap());
+    assert_eq!(of_type(&world, "agent_started").len(), 2);
+    assert_eq!(of_type(&world, "agent_released").len(), 2);
+    assert_eq!(of_type(&world, "agent_failed").len(), 0);
+    assert_eq!(deaths(&world), "");
+    check_processes(&world).unwrap();
+
+    // Before the limit is lifted nothing is tried.
+    let turns = model.turns().len();
+    assert_code(&Started::new(&world, &["resume", "job", "-y", "--no-wait"]).seen(&world), 75);
+    assert_eq!(model.turns().len(), turns);
+    assert_eq!(of_type(&world, "agent_started").len(), 2);
 }
