@@ -1,6 +1,7 @@
 //! What the process of the simulated agent does: its turn, as it was decided for it.
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     fs::{self, OpenOptions},
     io::{self, Write},
@@ -9,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use prodigy_core::workflow::{SimulatedEdit, SimulatedEnd, SimulatedTurn};
+use prodigy_core::{
+    agent::Usage,
+    workflow::{SimulatedEdit, SimulatedEnd, SimulatedTurn},
+};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::json;
 
@@ -78,9 +82,17 @@ pub fn perform(
     limit: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<TurnEnd, Error> {
+    let resets_at = quota::limited_until(turn.end, limit, clock::now())?;
+    let mut turn = Cow::Borrowed(turn);
+    if resets_at.is_some() && !matches!(turn.end, SimulatedEnd::UsageLimit(_)) {
+        // It meets the limit of others, and is turned away before it has used anything.
+        let turn = turn.to_mut();
+        (turn.cost_usd, turn.tokens) = (0.0, Usage::default());
+    }
+    let turn = &*turn;
     let mut speech = Speech::new(turn, out);
     speech.init()?;
-    if let Some(resets_at) = quota::limited_until(turn.end, limit, clock::now())? {
+    if let Some(resets_at) = resets_at {
         let message = format!("You've hit your limit · resets at {resets_at:.0}");
         speech.limit(resets_at)?;
         speech.api_error(429, "rate_limit", &message)?;
@@ -343,6 +355,22 @@ mod tests {
         Denied: Answered assistant/ system/permission_denied user/ assistant/ result/success
         ");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn who_meets_the_limit_of_others_has_used_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("limit");
+        let reset = prodigy_core::workflow::SimulatedReset::AfterMs(60_000);
+        let costs = [SimulatedEnd::UsageLimit(reset), SimulatedEnd::Well].map(|end| {
+            let mut out = Vec::new();
+            let end = perform(&turn(end), directory.path(), Some(&file), &mut out).unwrap();
+            assert_eq!(end, TurnEnd::Failed);
+            let last = String::from_utf8(out).unwrap().lines().last().unwrap().to_owned();
+            let result: serde_json::Value = serde_json::from_str(&last).unwrap();
+            result["total_cost_usd"].as_f64().unwrap()
+        });
+        assert_eq!(costs, [0.5, 0.0]);
     }
 
     #[test]
