@@ -5,11 +5,12 @@
 
 use std::thread;
 
+use insta::assert_snapshot;
 use prodigy_testkit::{World, killing::check_processes};
 use serde_json::Value;
 
 use crate::{
-    map_world::{assert_code, map_world, of_type},
+    map_world::{assert_code, map_world, of_type, started, trace_of},
     stories::{Started, records},
 };
 
@@ -82,10 +83,34 @@ fn a_limit_in_an_items_steps_is_no_failure() {
 
 #[test]
 fn a_limit_in_the_steps_of_the_job_is_no_failure() {
-    let map = "map: { input: { items: [one] }, agent_template: [{ claude: work }] }\n";
+    let map = "map: { input: { items: [one] }, agent_template: [{ shell: touch new, auto_commit: true }] }\n";
     let places = [
         ("setup", "setup: [{ claude: limited, on_failure: 'true' }]\n"),
+        (
+            "merge",
+            "merge:\n  - { claude: limited, on_failure: 'true' }\n  - shell: git -C ROOT/repo merge --quiet --no-edit \"${merge.source_branch}\"\n",
+        ),
         ("reduce", "reduce: [{ claude: limited, continue_on_error: true }]\n"),
     ];
     check_all(places.map(|(place, steps)| (place, format!("{map}{steps}"))));
+}
+
+#[test]
+fn a_limit_in_the_handler_of_an_item_is_waited_for() {
+    let world = world(
+        r#"
+map: { input: { items: [one] }, item_key: item, agent_template: [{ shell: "exit 3" }] }
+error_policy:
+  on_item_failure: custom:rescue
+  handlers: { rescue: [{ claude: limited }] }
+"#,
+    );
+    assert_code(&started(&world).seen(&world), 0);
+    assert_snapshot!(trace_of(&world, "one"), @"
+    one agent_started 1
+    one agent_failed 1 command_failed then handler
+    one agent_started 2
+    one agent_failed 2 command_failed then handler
+    one item_skipped it was left to `rescue`
+    ");
 }
