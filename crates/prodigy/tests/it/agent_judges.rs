@@ -1,5 +1,4 @@
 //! `validate` with an agent as the judge: what it may answer, and what follows.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
 

@@ -1,5 +1,4 @@
 //! What agents answer as data: the results of items, as the reduce phase sees them.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;

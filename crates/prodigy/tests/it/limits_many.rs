@@ -38,8 +38,8 @@ map:
 
 /// Returns what happened, and to which item.
 fn told(world: &World) -> Vec<(String, String)> {
-    let word = |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
-    records(world).iter().map(|it| (word(it, "event_type"), word(it, "item_id"))).collect()
+    let field = |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
+    records(world).iter().map(|it| (field(it, "event_type"), field(it, "item_id"))).collect()
 }
 
 /// Checks that while the limit held one agent tried and none else started, that those that ran

@@ -61,6 +61,7 @@ mod keys;
 mod leftovers;
 mod limits_conflict;
 mod limits_many;
+mod limits_places;
 mod limits_shown;
 mod logs;
 mod map_breaker;
