@@ -99,4 +99,5 @@ mod transcripts;
 mod validate;
 mod verify;
 mod vocabulary;
+mod warnings;
 mod worktree;
