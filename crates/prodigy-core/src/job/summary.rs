@@ -404,6 +404,7 @@ mod tests {
                 lost_usd: 0.125,
                 items: {},
                 step_usd: 0.0,
+                is_over: false,
             },
             warnings: Warnings {
                 in_all: 0,

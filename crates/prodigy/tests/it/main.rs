@@ -69,6 +69,7 @@ mod map_resume;
 mod map_worktrees;
 mod map_world;
 mod money;
+mod money_cut_off;
 mod places;
 mod plan_estimate;
 mod policy;
