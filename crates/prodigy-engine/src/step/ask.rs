@@ -84,6 +84,9 @@ pub(super) async fn ask(
         Ok(ended) => ended,
         Err(lost) => {
             asking.tell_heard(heard.as_ref());
+            if let Some(heard) = &heard {
+                conversation.lose(heard);
+            }
             return Err(lost);
         }
     };

@@ -86,6 +86,7 @@ mod repair;
 mod replay_races;
 mod replayed_worktrees;
 mod report_items;
+mod resumed_money;
 mod review_run;
 mod review_security;
 mod run;
