@@ -245,12 +245,16 @@ pub(super) fn status(raw: Raw<'_>) -> Option<u16> {
 /// Returns what a tool is used for, in one short line.
 pub(super) fn about(raw: Raw<'_>) -> String {
     let Some(input) = json::read::<Input<'_>>(raw) else { return String::new() };
+    // What is looked for says more than where.
+    if let (Some(pattern), Some(path)) = (json::text(input.pattern), json::text(input.path)) {
+        return one_line(&format!("{pattern} in {path}"), ABOUT_CHARS);
+    }
     let telling = [
         input.command,
         input.file_path,
         input.notebook_path,
-        input.path,
         input.pattern,
+        input.path,
         input.url,
         input.query,
         input.skill,

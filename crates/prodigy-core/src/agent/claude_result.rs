@@ -75,23 +75,27 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
 /// Takes what the agent used and what it cost.
 ///
 /// A result says what was used since the one before it. Results of older versions give the sum,
-/// also over what earlier processes of a session used, and still older ones leave out what
-/// agents below the agent used.
+/// some of them also over what earlier processes of a session used, and still older ones leave out
+/// what agents below the agent used.
 fn settle(heard: &mut Heard, event: &Told<'_>) {
     if let Some((usage, cost)) = by_model(event.since) {
         heard.counter.settle(usage);
         heard.cost_usd = Some(heard.cost_usd.unwrap_or_default() + cost);
         return;
     }
+    let total_usd = json::amount(event.total_cost_usd);
+    let own = tokens(event.usage);
     match by_model(event.model_usage).filter(|(usage, _)| !usage.is_empty()) {
-        Some((usage, _)) => heard.settle_session(usage),
-        None => {
-            if let Some(usage) = tokens(event.usage) {
-                heard.counter.settle(usage);
-            }
+        Some((usage, _)) if heard.is_of_session(usage, own.unwrap_or_default()) => {
+            heard.settle_session(usage);
+            let own_usd = total_usd.map(|total_usd| heard.own_cost(total_usd));
+            heard.cost_usd = own_usd.or(heard.cost_usd);
+            return;
         }
+        Some((usage, _)) => heard.counter.settle_all(usage),
+        None => own.into_iter().for_each(|own| heard.counter.settle(own)),
     }
-    heard.cost_usd = json::amount(event.total_cost_usd).or(heard.cost_usd);
+    heard.cost_usd = total_usd.or(heard.cost_usd);
 }
 
 /// Returns the sum over all models, if there is a list of them.

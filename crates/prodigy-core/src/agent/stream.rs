@@ -111,6 +111,8 @@ pub struct Heard {
     pub(super) counter: Counter,
     /// What earlier processes of the same session used.
     before: Usage,
+    /// What they cost.
+    before_usd: f64,
     pub(super) cost_usd: Option<f64>,
     /// What the agent said last, where its result does not repeat it.
     pub(super) spoken: String,
@@ -153,6 +155,7 @@ impl Heard {
             model: None,
             counter: Counter::default(),
             before: Usage::default(),
+            before_usd: 0.0,
             cost_usd: None,
             spoken: String::new(),
             tools: 0,
@@ -169,9 +172,9 @@ impl Heard {
     }
 
     /// Creates the stream of an agent that goes on in a session of which earlier processes used
-    /// the given tokens. Some agents count those again.
-    pub fn resumed(dialect: StreamDialect, before: Usage) -> Self {
-        Self { before, ..Self::new(dialect) }
+    /// the given tokens and cost so much. Some agents count those again.
+    pub fn resumed(dialect: StreamDialect, before: Usage, before_usd: f64) -> Self {
+        Self { before, before_usd, ..Self::new(dialect) }
     }
 
     /// Takes one line, with or without its end, and returns what is worth telling.
@@ -259,6 +262,19 @@ impl Heard {
     /// Takes what the session used altogether, whoever worked on it.
     pub(super) fn settle_session(&mut self, all: Usage) {
         self.counter.settle_all(all.beyond(self.before));
+    }
+
+    /// Returns whether a sum counts what earlier processes of the session used besides what this
+    /// one did.
+    pub(super) fn is_of_session(&self, sum: Usage, own: Usage) -> bool {
+        let mut least = self.before;
+        least += own;
+        !self.before.is_empty() && least.beyond(sum).is_empty()
+    }
+
+    /// Returns what this process cost, of the cost of the whole session.
+    pub(super) fn own_cost(&self, session_usd: f64) -> f64 {
+        (session_usd - self.before_usd).max(0.0)
     }
 
     /// Takes down the name of the session and returns whether it is new.

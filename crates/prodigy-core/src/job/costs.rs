@@ -27,6 +27,8 @@ pub struct Costs {
     items: BTreeMap<ItemId, Open>,
     /// What was spent on the step of the job's own that is under way.
     step_usd: f64,
+    /// Whether the run has ended: what is told now is of attempts that were cut off.
+    is_over: bool,
 }
 
 /// An attempt that may still come to nothing.
@@ -57,8 +59,12 @@ impl Costs {
     pub fn apply(&mut self, record: &Record) {
         if let Event::AgentUsage { cost_usd, tokens, .. } = &record.event {
             self.spend(record.item_id.as_ref(), *cost_usd, *tokens);
-        } else if let Event::JobResumed { .. } | Event::JobPaused { .. } = &record.event {
+        } else if let Event::JobResumed { .. } = &record.event {
             self.cut_off();
+            self.is_over = false;
+        } else if let Event::JobPaused { .. } | Event::JobFailed { .. } = &record.event {
+            self.cut_off();
+            self.is_over = true;
         } else if let Some(item) = &record.item_id {
             self.apply_to_item(item, &record.event);
         } else {
@@ -75,6 +81,7 @@ impl Costs {
         self.told += 1;
         self.cost_usd += cost_usd;
         match item {
+            Some(_) | None if self.is_over => self.lost_usd += cost_usd,
             Some(item) => self.items.entry(item.clone()).or_default().cost_usd += cost_usd,
             None => self.step_usd += cost_usd,
         }
@@ -254,6 +261,22 @@ mod tests {
         assert_lost(&[&done[..], &[("", resumed.clone())]].concat(), 1.0, 0.0);
         // An attempt that a crash cut off counts as not made.
         assert_lost(&[("a", usage(1.0)), ("", resumed)], 1.0, 1.0);
+    }
+
+    #[test]
+    fn money_that_is_told_after_the_end_of_a_run_is_lost_at_once() {
+        let paused = json!({"event_type": "job_paused", "reason": "budget", "message": "m"});
+        let failed = json!({
+            "event_type": "job_failed", "step": "map",
+            "failure": {"kind": "timeout", "message": "late"},
+        });
+        let resumed = json!({"event_type": "job_resumed", "version": "0"});
+        for end in [paused, failed] {
+            let late = [("a", usage(1.0)), ("", end), ("a", usage(2.0)), ("", usage(4.0))];
+            assert_lost(&late, 7.0, 7.0);
+            let more = [("", resumed.clone()), ("a", usage(8.0)), ("a", completed("c0"))];
+            assert_lost(&[&late[..], &more].concat(), 15.0, 7.0);
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod spending;
 mod state;
 mod summary;
 mod verdict;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -40,3 +41,4 @@ pub use setback::Setback;
 pub use spending::{Overspent, Paused, Spending, UsedShare};
 pub use state::{End, Job, JobTreeState, Unexpected, set_output, set_step_result};
 pub use summary::{JobStatus, Summary};
+pub use warnings::{Warning, Warnings};

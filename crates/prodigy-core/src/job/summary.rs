@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Costs, End, ItemSummary};
+use super::{Costs, End, ItemSummary, Warnings};
 use crate::{
     Timestamp,
     event::{
@@ -43,6 +43,8 @@ pub struct Summary {
     pub resumed: u32,
     /// What agents cost.
     pub costs: Costs,
+    /// What people should know although the work was done.
+    pub warnings: Warnings,
     /// The limit that keeps it from going on.
     pub quota: Option<QuotaPaused>,
     /// The job's branch.
@@ -86,6 +88,7 @@ impl Summary {
     pub fn apply(&mut self, record: &Record) {
         self.records += 1;
         self.costs.apply(record);
+        self.warnings.apply(record);
         let before = self.last_at.replace(record.timestamp);
         if record.item_id.is_some() || record.agent_id.is_some() {
             if let Some(items) = self.items.as_mut().filter(|_| record.item_id.is_some()) {
@@ -401,6 +404,12 @@ mod tests {
                 lost_usd: 0.125,
                 items: {},
                 step_usd: 0.0,
+                is_over: false,
+            },
+            warnings: Warnings {
+                in_all: 0,
+                items: {},
+                first: [],
             },
             quota: None,
             branch: Some(

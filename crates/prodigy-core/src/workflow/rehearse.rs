@@ -8,6 +8,7 @@ use super::{
     SimulatedRule, SimulatedWork, Step, StepAction, Workflow, step_label,
 };
 use crate::{
+    agent::Usage,
     policy::{Backoff, Retry},
     template::{Dialect, Names, Script, Text},
 };
@@ -53,7 +54,7 @@ impl Rehearsal {
             self.hurry_step(step);
         });
         if is_outside {
-            let agent = self.hurried(self.agent.clone());
+            let agent = free(self.hurried(self.agent.clone()));
             workflow.agents.insert(outside, AgentConfig::Simulated(agent));
         }
         self.hurry_policies(workflow);
@@ -156,6 +157,15 @@ impl Rehearsal {
     fn faster(&self, duration: Duration) -> Duration {
         Duration::try_from_secs_f64(duration.as_secs_f64() / self.speed).unwrap_or(duration)
     }
+}
+
+/// Returns an agent that costs nothing: a command that it stands in for would not either.
+fn free(mut agent: SimulatedAgent) -> SimulatedAgent {
+    let rules = agent.rules.iter_mut().map(|rule| &mut rule.work);
+    for work in rules.chain(agent.otherwise.as_deref_mut()) {
+        (work.cost_usd, work.tokens) = (0.0, Usage::default());
+    }
+    agent
 }
 
 /// Keeps a step from changing anything outside; returns whether an agent stands in for it.

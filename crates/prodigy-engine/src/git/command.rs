@@ -108,7 +108,13 @@ impl Git {
             .filter(|name| !KEPT.iter().any(|kept| name == kept))
             .map(|name| (name, None))
             .collect();
-        let fixed = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true"), ("LC_ALL", "C")];
+        let fixed = [
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_EDITOR", "true"),
+            ("LC_ALL", "C"),
+            // A step can plant other objects in the place of those that we look at.
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+        ];
         env.extend(fixed.map(|(name, value)| (name.into(), Some(value.into()))));
         env.extend(changes);
         Self { program: "git".into(), env }

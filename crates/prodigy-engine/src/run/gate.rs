@@ -286,15 +286,10 @@ fn used(entry: &DeadLetteredItem, ruling: &Ruling<'_>) -> Option<String> {
     entry.approval.as_ref().filter(|_| is_needed).map(|approval| approval.digest.clone())
 }
 
-/// Returns what an event says that an attempt cost.
+/// Returns what an event says that an agent cost, whatever becomes of its attempt.
 fn cost(event: &Event) -> f64 {
-    if let Event::AgentCompleted(done) = event {
-        done.cost_usd
-    } else if let Event::AgentFailed(failed) = event {
-        failed.cost_usd
-    } else {
-        0.0
-    }
+    let Event::AgentUsage { cost_usd, .. } = event else { return 0.0 };
+    cost_usd.unwrap_or_default()
 }
 
 /// Returns how a replay ended, if it did.

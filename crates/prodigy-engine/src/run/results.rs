@@ -122,14 +122,15 @@ fn collect(map: &MapState, results: &mut [ItemResult], record: Record) {
         result.result = done.result;
         result.commits = done.commits;
         result.duration_ms += done.duration_ms;
-        result.cost_usd += done.cost_usd;
         result.error = None;
         result.reason_code = None;
     } else if let Event::AgentFailed(failed) = record.event {
         result.duration_ms += failed.duration_ms;
-        result.cost_usd += failed.cost_usd;
         result.error = Some(failed.failure.message);
         result.reason_code = Some(failed.failure.kind.code());
+    } else if let Event::AgentUsage { cost_usd, .. } = record.event {
+        // An attempt that was cut off cost something, too.
+        result.cost_usd += cost_usd.unwrap_or_default();
     } else if let Event::ItemDeadLettered { failure, .. } = record.event {
         result.error = Some(failure.message);
         result.reason_code = Some(failure.kind.code());

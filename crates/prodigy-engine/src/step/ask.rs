@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, path::Path, sync::PoisonError};
 
 use prodigy_core::{
-    agent::Heard,
+    agent::{Heard, Usage},
     event::Event,
     failure::{Failure, FailureKind},
     policy::Allowance,
@@ -77,13 +77,23 @@ pub(super) async fn ask(
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
     let mut ear = Ear::new(heard, Teller::new(workplace, which.path, asking.name, resumed));
-    let (slot, ended) = workplace
+    let listened = workplace
         .listen(launch, &mut |piece| {
             ear.hear(piece);
             ControlFlow::Continue(())
         })
-        .await?;
+        .await;
     let heard = ear.finish();
+    let (slot, ended) = match listened {
+        Ok(ended) => ended,
+        Err(lost) => {
+            asking.tell_heard(heard.as_ref());
+            if let Some(heard) = &heard {
+                conversation.lose(heard);
+            }
+            return Err(lost);
+        }
+    };
     let report = asking.agent.report(&RunTraces {
         ended: &ended,
         heard: heard.as_ref(),
@@ -104,7 +114,7 @@ pub(super) async fn ask(
         asking.denied(step, &before, &report).map(|it| output.failure(it.kind, it.message))
     });
     conversation.close(&report, failure.as_ref());
-    asking.tell_usage(&report);
+    asking.tell_usage(report.cost_usd, report.usage, report.model.clone());
     if let Some(limit) = report.limit {
         workplace.limited.set(limit);
         return Err(Failed::of(stopped(), output, &ended.status));
@@ -214,19 +224,28 @@ impl<'a> Asking<'a> {
         None
     }
 
+    /// Tells what an agent used that was lost before it could be judged.
+    fn tell_heard(&self, heard: Option<&Heard>) {
+        // One of which nothing was heard may not have been started.
+        let heard = heard.filter(|it| it.cost_usd().is_some() || !it.usage().is_empty());
+        if let Some(heard) = heard {
+            self.tell_usage(heard.cost_usd(), heard.usage(), heard.model().map(str::to_owned));
+        }
+    }
+
     /// Tells what the agent used and what that cost.
-    fn tell_usage(&self, report: &AgentReport) {
+    fn tell_usage(&self, cost_usd: Option<f64>, tokens: Usage, model: Option<String>) {
         // JSON has no other numbers, so no other could be read back.
         // That it does not say what it cost is worth a record: it was not for nothing.
-        let cost_usd = report.cost_usd.filter(|cost| cost.is_finite());
+        let cost_usd = cost_usd.filter(|cost| cost.is_finite());
         let mut spent = self.workplace.spent.lock().unwrap_or_else(PoisonError::into_inner);
         *spent += cost_usd.unwrap_or_default();
         self.workplace.tell(Event::AgentUsage {
             step: self.which.path.to_owned(),
             agent: self.name.to_owned(),
             cost_usd,
-            tokens: report.usage,
-            model: report.model.clone(),
+            tokens,
+            model,
         });
     }
 }

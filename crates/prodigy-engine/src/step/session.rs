@@ -63,6 +63,9 @@ struct Record {
     /// What was used in it so far.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     used: Usage,
+    /// What that cost, as far as the agent said so.
+    #[serde(default)]
+    cost_usd: f64,
 }
 
 impl Conversation {
@@ -93,9 +96,9 @@ impl Conversation {
         let cut = if is_here { Cut::Here } else { Cut::Elsewhere };
         let resumes = agent.recall(&id, cwd, env).then_some(cut);
         let id = if resumes.is_some() { id } else { uuid };
-        let used = before.map(|before| before.used).filter(|_| resumes.is_some());
-        let used = used.unwrap_or_default();
-        let record = Record { session: None, is_over: false, place, used };
+        let before = before.filter(|_| resumes.is_some()).unwrap_or_default();
+        let Record { used, cost_usd, .. } = before;
+        let record = Record { session: None, is_over: false, place, used, cost_usd };
         let conversation = Self { id, resumes, file: Some(path), record };
         conversation.keep(&directory);
         conversation
@@ -127,20 +130,30 @@ impl Conversation {
 
     /// Returns somebody who listens to it.
     pub(super) fn listener(&self, dialect: StreamDialect) -> Heard {
-        Heard::resumed(dialect, self.record.used)
+        Heard::resumed(dialect, self.record.used, self.record.cost_usd)
     }
 
     /// Takes down how the prompt ended.
     pub(super) fn close(mut self, report: &AgentReport, failure: Option<&Failure>) {
+        let is_cut_off =
+            report.limit.is_some() || failure.is_some_and(|failure| failure.kind.is_circumstance());
+        self.record.is_over = !is_cut_off;
+        self.end(report.session.as_deref(), report.usage, report.cost_usd);
+    }
+
+    /// Takes down what was heard of a prompt whose end nobody saw.
+    pub(super) fn lose(self, heard: &Heard) {
+        self.end(heard.session(), heard.usage(), heard.cost_usd());
+    }
+
+    fn end(mut self, session: Option<&str>, used: Usage, cost_usd: Option<f64>) {
         let Some(directory) = self.file.as_deref().and_then(Path::parent).map(Path::to_owned)
         else {
             return;
         };
-        self.record.used += report.usage;
-        self.record.session = report.session.clone().or(Some(self.id.clone()));
-        let is_cut_off =
-            report.limit.is_some() || failure.is_some_and(|failure| failure.kind.is_circumstance());
-        self.record.is_over = !is_cut_off;
+        self.record.used += used;
+        self.record.cost_usd += cost_usd.unwrap_or_default();
+        self.record.session = Some(session.unwrap_or(&self.id).to_owned());
         self.keep(&directory);
     }
 

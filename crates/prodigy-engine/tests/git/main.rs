@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
+mod copy;
 mod guard;
 mod kinds;
 mod leftovers;

@@ -503,3 +503,18 @@ fn a_closed_directory_is_told_or_removed() {
     assert_snapshot!(told(&world, slot.examine()), @"cannot read `$ROOT/home/worktrees/repo/j1/agent-1/dir`: Permission denied (os error 13)");
     slot.discard().unwrap();
 }
+
+#[test]
+fn an_object_that_stands_in_for_another_is_not_looked_at() {
+    let world = world();
+    let (repo, tree) = job_tree(&world);
+    let base = tree.head().unwrap();
+    let head = commit(&world, tree.path(), "evil", "evil\n");
+    agent(&world, tree.path(), &["replace", &head, &base]);
+    assert_eq!(
+        agent(&world, tree.path(), &["show", "--name-only", "--format=", &head]),
+        "README.md"
+    );
+    assert_eq!(repo.files_changed(&base, &head).unwrap().len(), 1, "the agent sees none");
+    assert_eq!(repo.commits_between(&base, &head).unwrap().len(), 1);
+}

@@ -27,6 +27,7 @@ use crate::{
     report::{
         moment,
         money::{Money, today_usd, total},
+        warnings,
     },
 };
 
@@ -229,6 +230,10 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         let message = format!("{}{}", paused.limit.message, until.unwrap_or_default());
         facts.push(("limit", one_line(&message)));
     }
+    if let Some(in_all) = warnings::in_all(&summary.warnings) {
+        facts.push(("warnings", in_all));
+        facts.extend(warnings::lines(&summary.warnings).into_iter().map(|line| ("", line)));
+    }
     let money = money(row);
     if let Some(total) = total(&summary.costs) {
         let details = money.details().into_iter();
@@ -325,6 +330,11 @@ fn plain_document(row: &Row, now: Timestamp) -> Value {
         "merged_commit": summary.merged,
         "end": summary.end,
         "limit": summary.quota.as_ref().filter(|_| is_open(*status)),
+        "warnings": {
+            "count": summary.warnings.in_all,
+            "items": summary.warnings.items.len(),
+            "first": summary.warnings.first,
+        },
         "damage": damage.as_ref().map(ToString::to_string),
     })
 }

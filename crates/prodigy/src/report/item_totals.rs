@@ -47,7 +47,7 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
         replayed(map, out);
         failures(map, over.notebook, out);
     }
-    over.tell_money(out);
+    over.tell_more(out);
     left_behind(over, out);
     if !over.is_rehearsal {
         next(end, over, out);

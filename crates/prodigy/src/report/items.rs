@@ -16,10 +16,13 @@ use super::{
     lines::{ADOPTED, Line, Sign, Weight, count, tampering, took},
     money::dollars,
     totals::{counts, until_from},
+    warnings,
 };
 
 /// So many changes of git's settings are told at once; the events tell all.
 const TAMPERING_TOLD: u32 = 10;
+/// So many warnings about agents are told at once; the events tell all.
+const WARNINGS_TOLD: u32 = 10;
 
 /// Follows the items of a job and finds words for what happens to them.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ pub(super) struct Teller {
     /// The step at which the last attempt failed.
     failed_at: Option<(ItemId, String)>,
     tampered: u32,
+    warned: u32,
 }
 
 impl Teller {
@@ -56,6 +60,7 @@ impl Teller {
             merging: HashMap::new(),
             failed_at: None,
             tampered: 0,
+            warned: 0,
         }
     }
 
@@ -242,6 +247,7 @@ impl Teller {
                 Vec::new()
             }
             Event::GitTampering { changes } => self.tampering(item, changes),
+            Event::AgentWarned { step, agent, message } => self.warning(item, step, agent, message),
             Event::StepCompleted(step) if step.adopted => {
                 let text = format!("{item}: step {}{ADOPTED}", step.step);
                 vec![important(Sign::Tilde, text)]
@@ -262,7 +268,8 @@ impl Teller {
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
             | Event::AgentUsage { .. }
-            | prodigy_core::agent_news!()
+            | Event::AgentSessionStarted { .. }
+            | Event::AgentToolUsed { .. }
             | Event::AgentReleased { .. }
             | prodigy_core::spending_news!()
             | Event::WorktreeCreated { .. }
@@ -298,6 +305,18 @@ impl Teller {
             return Vec::new();
         };
         vec![important(Sign::Cross, text)]
+    }
+
+    fn warning(&mut self, item: &ItemId, step: &str, agent: &str, message: &str) -> Vec<Line> {
+        self.warned += 1;
+        let text = if self.warned <= WARNINGS_TOLD {
+            warnings::line(&format!("{item} at step {step}"), agent, message)
+        } else if self.warned == WARNINGS_TOLD + 1 {
+            "there are more warnings; the events `agent_warned` tell which".to_owned()
+        } else {
+            return Vec::new();
+        };
+        vec![important(Sign::Tilde, text)]
     }
 }
 

@@ -9,7 +9,7 @@ use prodigy_core::{
     job::{Job, Overspent},
 };
 
-use super::{checkout, hold::moment};
+use super::{checkout, hold::moment, warnings};
 
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
@@ -117,6 +117,9 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         }
         Event::GitTampering { changes } => important(Sign::Cross, tampering(changes)),
         Event::CheckoutChanged { changes } => important(Sign::Cross, checkout::line(changes)),
+        Event::AgentWarned { step, agent, message } => {
+            important(Sign::Tilde, warnings::line(&names.of(step), agent, message))
+        }
         Event::JobPaused { .. }
         | Event::JobCompleted { .. }
         | Event::JobFailed { .. }
@@ -133,7 +136,8 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | prodigy_core::circuit_news!()
         | Event::StepStarted { .. }
         | Event::AgentUsage { .. }
-        | prodigy_core::agent_news!()
+        | Event::AgentSessionStarted { .. }
+        | Event::AgentToolUsed { .. }
         | Event::AgentReleased { .. }
         | Event::QuotaWarned { .. }
         | Event::ConcurrencyChanged { .. }

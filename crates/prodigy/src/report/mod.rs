@@ -22,6 +22,7 @@ pub(crate) mod step_summary;
 pub(crate) mod summary;
 mod ticker;
 mod totals;
+pub(crate) mod warnings;
 
 pub(crate) use block::{doing, endings, padded, shortened};
 pub(crate) use hold::moment;

@@ -11,7 +11,7 @@ use prodigy_core::{
     event::{CheckoutChange, Event, Record},
     failure::Failure,
     ids::{ItemId, JobId},
-    job::{Costs, Job},
+    job::{Costs, Job, Warnings},
 };
 use prodigy_engine::{
     run::Reporter,
@@ -48,6 +48,8 @@ pub(crate) struct Notebook {
     pub(crate) checkout_in_all: usize,
     /// What agents cost.
     pub(crate) costs: Costs,
+    /// What people should know although the work was done.
+    pub(crate) warnings: Warnings,
     /// Items with files uncommitted whose commits are being merged.
     merging: BTreeSet<ItemId>,
 }
@@ -69,6 +71,7 @@ impl Notebook {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.timestamp);
         self.costs.apply(record);
+        self.warnings.apply(record);
         if let Event::JobStarted(_) | Event::JobResumed { .. } = &record.event {
             self.began = Some(record.timestamp);
         }

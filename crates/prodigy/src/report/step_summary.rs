@@ -13,7 +13,7 @@ use prodigy_core::{
     job::{End, Job, MapState},
 };
 
-use super::{item_totals::retried, money, notebook::Notebook};
+use super::{item_totals::retried, money, notebook::Notebook, warnings};
 
 /// The longest text of others that is shown, in characters.
 const LONGEST: usize = 300;
@@ -56,6 +56,9 @@ fn markdown(job: &Job, notebook: &Notebook) -> String {
     }
     if !costs.tokens.is_empty() {
         row("Tokens", costs.tokens.total().to_string());
+    }
+    if let Some(in_all) = warnings::in_all(&notebook.warnings) {
+        row("Warnings", in_all);
     }
     row("Duration", duration::show(notebook.took()));
     if let Some(End::Failed { step, failure }) = &job.end {

@@ -15,6 +15,7 @@ use super::{
     lines::count,
     money::{self, Money},
     notebook::Notebook,
+    warnings,
 };
 use crate::{
     exit::Exit,
@@ -78,7 +79,7 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
                 }
             };
             out.note(format_args!("\n{how} · {steps}{cost}"));
-            over.tell_money(out);
+            over.tell_more(out);
             merged(over, out);
             over.suggest(format_args!("next: {program} events {id}"), out);
         }
@@ -90,14 +91,14 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             for line in failure.output_tail.lines() {
                 out.note(format_args!("  | {line}"));
             }
-            over.tell_money(out);
+            over.tell_more(out);
             kept(over, out);
             over.suggest(format_args!("output: {program} logs {id} {step}"), out);
             over.suggest(format_args!("next: {program} resume {id}"), out);
         }
         (Some(End::Paused { message, .. }), Ending::MergeOutstanding) => {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
-            over.tell_money(out);
+            over.tell_more(out);
             out.note(message);
             kept(over, out);
             let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
@@ -107,7 +108,7 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
-            over.tell_money(out);
+            over.tell_more(out);
             over.suggest_resume(out);
         }
         (None, _) => {}
@@ -133,8 +134,9 @@ impl Over<'_> {
         total.map(|total| format!(" · cost {total}")).unwrap_or_default()
     }
 
-    /// Says more about what it cost, and what is left.
-    pub(super) fn tell_money(&self, out: &mut Output) {
+    /// Says what is to be known of what was done, more about what it cost, and what is left.
+    pub(super) fn tell_more(&self, out: &mut Output) {
+        warnings::show(&self.notebook.warnings, out);
         let money = self.money();
         for (name, parts) in [("cost", money.details()), ("budget", money.left())] {
             if !parts.is_empty() {

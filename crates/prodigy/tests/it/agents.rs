@@ -47,7 +47,7 @@ pub(crate) fn world(workflow: &str) -> World {
 }
 
 /// Puts a program where the world finds it.
-fn program(world: &World, name: &str, script: &str) {
+pub(crate) fn program(world: &World, name: &str, script: &str) {
     let path = world.root().join("bin").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
@@ -372,10 +372,14 @@ echo '{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"resu
     · job job · workflow.yml · 3 steps
     ✗ 1 claude: denied: the agent changed nothing: it was not allowed to use `Bash` (git commit); `allowed_tools` can allow it
     ~ 1 claude: denied (failed, going on)  [time]
+    ~ 2 claude: denied work: warning about claude: it was not allowed to use `Bash` (git commit); `allowed_tools` can allow it
     ✓ 2 claude: denied work  [time]
+    ~ 3 claude: denied: warning about claude: it was not allowed to use `Bash` (git commit); `allowed_tools` can allow it
     ✓ 3 claude: denied  [time]
 
     completed with failures: 1 step failed · 3 of 3 steps · cost unknown
+    warnings: 2; the events `agent_warned` tell all
+      it was not allowed to use `Bash` (git commit); `allowed_tools` can allow it  step 2, step 3
     merged into main at [commit]
     next: prodigy events job
     ");

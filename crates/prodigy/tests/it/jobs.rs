@@ -226,6 +226,11 @@ fn jobs_can_be_read_by_programs() {
             }
           },
           "limit": null,
+          "warnings": {
+            "count": 0,
+            "items": 0,
+            "first": []
+          },
           "damage": null,
           "cost_usd": 0.0,
           "cost_untold": 0,
@@ -278,6 +283,11 @@ fn jobs_can_be_read_by_programs() {
           }
         },
         "limit": null,
+        "warnings": {
+          "count": 0,
+          "items": 0,
+          "first": []
+        },
         "damage": null,
         "cost_usd": 0.0,
         "cost_untold": 0,

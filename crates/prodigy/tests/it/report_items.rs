@@ -658,6 +658,11 @@ fn the_json_document_of_a_job_has_its_items() {
         "merged_commit": null,
         "end": null,
         "limit": null,
+        "warnings": {
+          "count": 0,
+          "items": 0,
+          "first": []
+        },
         "damage": null,
         "cost_usd": 0.0,
         "cost_untold": 0,

@@ -129,86 +129,86 @@ rules:
     let flags = ["--faults", "faults.yml", "--speed", "10000", "--max-parallel", "1"];
     let seen = simulate(&world, &flags);
     assert_snapshot!(stable(&seen), @r#"
-        ----- stderr -----
-        warning: `git push` changes something outside, and the step does not say so
-         --> workflow.yml:3:62
-          |
-        3 |   - shell: git config --get remote.origin.url > /dev/null && git push --quiet origin HEAD:pushed
-          |                                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-          |
-          = help: declare `effects: external`, best with a `check`; `effects: local` if it is harmless
+    ----- stderr -----
+    warning: `git push` changes something outside, and the step does not say so
+     --> workflow.yml:3:62
+      |
+    3 |   - shell: git config --get remote.origin.url > /dev/null && git push --quiet origin HEAD:pushed
+      |                                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: declare `effects: external`, best with a `check`; `effects: local` if it is harmless
 
-        note: 1 uncommitted change in your checkout is not part of this run
-        · job rehearsal · workflow.yml · mapreduce
-        ✓ setup.1 shell: git config --get remote.origin.url > /dev/null && git push…  [time]
-        · 3 items
-        ✓ item-001  [time] · 1 commit
-        ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
-        ✓ reduce.1 shell: test -e simulated && test -n "$PRODIGY_HOME"  [time]
+    note: 1 uncommitted change in your checkout is not part of this run
+    · job rehearsal · workflow.yml · mapreduce
+    ✓ setup.1 shell: git config --get remote.origin.url > /dev/null && git push…  [time]
+    · 3 items
+    ✓ item-001  [time] · 1 commit
+    ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
+    ✓ reduce.1 shell: test -e simulated && test -n "$PRODIGY_HOME"  [time]
 
-        completed with failures · 1 of 3 items done · [time] · cost $2.50 and an unknown amount
-        items: 1 successful, 2 in the DLQ, 2 tried more than once
-        failures:
-          agent_crashed: the agent was ended by signal 9  item-002
-          network_error: no route to host  item-003
-        cost: $2.50 for each item done · $1.50 lost in attempts that came to nothing
-        would be merged into main
-        policies:
-          tried again: 1 × provider_overloaded, 1 × agent_crashed
-          dead letter: item-002 after 2 attempts: agent_crashed
-          dead letter: item-003 after 1 attempt: network_error
-        would run, and did not:
-          1 × shell: touch "$ROOT/outside-${item_id}"
-        simulated cost: $2.50
-        this was a rehearsal: nothing of yours was changed
-        next: prodigy run workflow.yml
-        "#);
+    completed with failures · 1 of 3 items done · [time] · cost $1.50 and an unknown amount
+    items: 1 successful, 2 in the DLQ, 2 tried more than once
+    failures:
+      agent_crashed: the agent was ended by signal 9  item-002
+      network_error: no route to host  item-003
+    cost: $1.50 for each item done · $1.00 lost in attempts that came to nothing
+    would be merged into main
+    policies:
+      tried again: 1 × provider_overloaded, 1 × agent_crashed
+      dead letter: item-002 after 2 attempts: agent_crashed
+      dead letter: item-003 after 1 attempt: network_error
+    would run, and did not:
+      1 × shell: touch "$ROOT/outside-${item_id}"
+    simulated cost: $1.50
+    this was a rehearsal: nothing of yours was changed
+    next: prodigy run workflow.yml
+    "#);
     let seen = simulate(&world, &[&flags[..], &["--json", "--fail-on-dlq"]].concat());
     assert_code(&seen, 3);
     assert_snapshot!(seen.stdout, @r#"
+    {
+      "schema_version": 1,
+      "status": "completed_with_failures",
+      "exit_code": 3,
+      "retries": {
+        "provider_overloaded": 1,
+        "agent_crashed": 1
+      },
+      "circuit_breaker": {
+        "opened": 0,
+        "open": false
+      },
+      "pauses": [],
+      "released": 0,
+      "pace_changes": 0,
+      "merge_conflicts": 0,
+      "skipped": 0,
+      "dead_letters": [
         {
-          "schema_version": 1,
-          "status": "completed_with_failures",
-          "exit_code": 3,
-          "retries": {
-            "provider_overloaded": 1,
-            "agent_crashed": 1
-          },
-          "circuit_breaker": {
-            "opened": 0,
-            "open": false
-          },
-          "pauses": [],
-          "released": 0,
-          "pace_changes": 0,
-          "merge_conflicts": 0,
-          "skipped": 0,
-          "dead_letters": [
-            {
-              "item_id": "item-002",
-              "attempts": 2,
-              "reason_code": "agent_crashed",
-              "message": "the agent was ended by signal 9"
-            },
-            {
-              "item_id": "item-003",
-              "attempts": 1,
-              "reason_code": "network_error",
-              "message": "no route to host"
-            }
-          ],
-          "stopped": null,
-          "would_run": [
-            {
-              "step": "shell: touch \"$ROOT/outside-${item_id}\"",
-              "times": 1
-            }
-          ],
-          "cost_usd": 2.5,
-          "tokens": {},
-          "kept": null
+          "item_id": "item-002",
+          "attempts": 2,
+          "reason_code": "agent_crashed",
+          "message": "the agent was ended by signal 9"
+        },
+        {
+          "item_id": "item-003",
+          "attempts": 1,
+          "reason_code": "network_error",
+          "message": "no route to host"
         }
-        "#);
+      ],
+      "stopped": null,
+      "would_run": [
+        {
+          "step": "shell: touch \"$ROOT/outside-${item_id}\"",
+          "times": 1
+        }
+      ],
+      "cost_usd": 1.5,
+      "tokens": {},
+      "kept": null
+    }
+    "#);
 }
 
 #[test]

@@ -275,3 +275,22 @@ fn an_agent_is_followed_event_by_event() {
     ── 2 ended: exit 0, 2s
     ");
 }
+
+#[test]
+fn what_an_agent_looks_for_is_told_with_the_place_behind_it() {
+    let uses = [
+        json!({"type": "tool_use", "name": "Grep", "input": {"path": "/tree/src", "pattern": "fn main"}}),
+        json!({"type": "tool_use", "name": "Glob", "input": {"pattern": "**/*.rs"}}),
+        json!({"type": "tool_use", "name": "LS", "input": {"path": "/elsewhere"}}),
+    ];
+    let said = json!({"type": "assistant", "message": {"content": uses}});
+    let init = json!({"type": "system", "subtype": "init", "session_id": "s", "cwd": "/tree"});
+    let world = told(&format!("{init}\n{said}\n"));
+    let seen = world.prodigy(&["logs", "job-1"]).stdout;
+    let lines: Vec<_> = seen.lines().filter(|line| line.contains('›')).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    › Grep  fn main in src
+    › Glob  **/*.rs
+    › LS  /elsewhere
+    ");
+}

@@ -134,11 +134,42 @@ fn a_session_that_codex_resumes_counts_only_what_is_new() {
     let (_, stream) = recorded("codex/resumed");
     let before =
         Usage { input_tokens: 140, output_tokens: 20, cache_read_tokens: 900, ..Usage::default() };
-    let mut heard = Heard::resumed(StreamDialect::Codex, before);
+    let mut heard = Heard::resumed(StreamDialect::Codex, before, 0.0);
     for line in stream.split(|byte| *byte == b'\n') {
         heard.hear(line);
     }
     assert_eq!(heard.usage(), before);
+}
+
+/// Returns what the last run of a session used and cost, by a recording without the newest field.
+fn older_resumed(before: Usage, before_usd: f64) -> (Usage, Option<f64>) {
+    let (_, stream) = recorded("claude/resumed");
+    let mut heard = Heard::resumed(StreamDialect::Claude, before, before_usd);
+    for line in stream.split(|byte| *byte == b'\n') {
+        let text = String::from_utf8_lossy(line);
+        heard.hear(text.replace("model_usage_since_last_result", "x").as_bytes());
+    }
+    (heard.usage(), heard.cost_usd())
+}
+
+#[test]
+fn a_session_that_an_older_claude_resumes_counts_only_what_is_new() {
+    let one = Usage {
+        input_tokens: 100,
+        output_tokens: 20,
+        cache_read_tokens: 900,
+        cache_write_tokens: 40,
+    };
+    let (usage, cost) = older_resumed(one, 0.00118);
+    assert_eq!(usage, one);
+    assert!((cost.unwrap() - 0.00118).abs() < 1e-9, "{cost:?}");
+    // Nobody heard what the first process used, so the sum is news.
+    let (usage, cost) = older_resumed(Usage::default(), 0.0);
+    assert_eq!((usage.input_tokens, cost), (200, Some(0.00236)));
+    // A sum that is too small for that is one of the last process alone.
+    let much = Usage { input_tokens: 5_000, ..one };
+    let (usage, cost) = older_resumed(much, 1.0);
+    assert_eq!((usage.input_tokens, cost), (200, Some(0.00236)));
 }
 
 #[test]
