@@ -89,6 +89,7 @@ mod review_run;
 mod review_security;
 mod run;
 mod sandbox;
+mod sandbox_agents;
 mod simulate;
 mod simulate_agent;
 mod simulated_faults;
