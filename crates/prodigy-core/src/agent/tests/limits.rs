@@ -182,13 +182,17 @@ fn clocks_that_are_set_forward_and_back_are_understood() {
     assert_eq!(at("2026-11-01T05:45:00Z", "1:30am"), "2026-11-01T06:30:00Z");
 }
 
+/// Returns whether Claude Code writes the day of a moment as well.
+fn is_far(at: Timestamp, now: Timestamp) -> bool {
+    at.duration_since(now) > SignedDuration::from_hours(24)
+}
+
 /// Writes a moment as Claude Code does.
 fn as_written(at: Timestamp, now: Timestamp, name: &str) -> String {
     let shown = at.to_zoned(zone(name));
     let time = if shown.minute() == 0 { "%-I%P" } else { "%-I:%M%P" };
-    let is_far = at.duration_since(now) > SignedDuration::from_hours(24);
     let this_year = now.to_zoned(zone(name)).year();
-    let date = match (is_far, shown.year() == this_year) {
+    let date = match (is_far(at, now), shown.year() == this_year) {
         (false, _) => "",
         (true, true) => "%b %-d, ",
         (true, false) => "%b %-d, %Y, ",
@@ -211,11 +215,15 @@ proptest! {
         let at = now + SignedDuration::from_mins(minutes);
         // Seconds are left out.
         let at = Timestamp::from_second(at.as_second() / 60 * 60).unwrap();
+        let reading = |at: Timestamp| at.to_zoned(zone(name)).datetime();
+        // Without its day, what is almost a day ahead reads like what has only just passed.
+        let day_before = reading(at) - SignedDuration::from_hours(24);
+        let has_passed = day_before > reading(now) - SignedDuration::from_mins(2);
+        prop_assume!(is_far(at, now) || !has_passed);
         let text = format!("You've hit your session limit · resets {}", as_written(at, now, name));
         let limit = Limit::in_text(&text, now, &TimeZone::UTC).unwrap();
         let found = limit.resets_at.unwrap();
         // Where clocks are set back, one reading stands for two moments.
-        let reading = |at: Timestamp| at.to_zoned(zone(name)).datetime();
         prop_assert_eq!(reading(found), reading(at));
         let apart = found.duration_since(at).abs();
         prop_assert!(apart <= SignedDuration::from_hours(1));
