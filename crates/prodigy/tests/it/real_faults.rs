@@ -125,6 +125,7 @@ map:
     ----- stderr -----
     · job job · workflow.yml · mapreduce
     · 4 items
+    ✗ Credit balance is too low
 
     paused: Credit balance is too low · 0 of 4 items done · [time]
     items: 0 successful, 4 waiting
