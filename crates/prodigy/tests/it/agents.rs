@@ -26,7 +26,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":40,"cached_input_tokens":
 
 /// Makes a world with a workflow in which `ROOT` stands for the world, and two agents on the
 /// `PATH` that write down how they are started.
-fn world(workflow: &str) -> World {
+pub(crate) fn world(workflow: &str) -> World {
     let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let root = world.root().display().to_string();
     for (name, prints) in [("claude", CLAUDE), ("codex", CODEX)] {
@@ -47,7 +47,7 @@ fn world(workflow: &str) -> World {
 }
 
 /// Puts a program where the world finds it.
-fn program(world: &World, name: &str, script: &str) {
+pub(crate) fn program(world: &World, name: &str, script: &str) {
     let path = world.root().join("bin").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();

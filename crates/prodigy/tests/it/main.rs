@@ -19,6 +19,7 @@ mod crash;
 mod crash_dlq;
 mod crash_effects;
 mod crash_map;
+mod denied;
 mod dlq_jobs;
 mod dlq_list;
 mod dlq_read;
