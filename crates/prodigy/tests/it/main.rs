@@ -55,6 +55,7 @@ mod item_plan;
 mod item_verify;
 mod item_worktrees;
 mod jobs;
+mod judges;
 mod kept_worktrees;
 mod keys;
 mod leftovers;

@@ -80,3 +80,48 @@ map:
     assert_code(&seen, 0);
     assert_eq!(beside(&world, "out/it"), format!("{named} none\n"), "{seen}");
 }
+
+#[test]
+fn what_others_left_for_a_while_is_not_seen_and_what_a_step_leaves_is_gone() {
+    let others = tempfile::Builder::new().prefix("prodigy-test-").tempfile_in("/tmp").unwrap();
+    let others = others.path().display().to_string();
+    let world = map_world(
+        r#"
+sandbox: { type: bubblewrap, write: [ROOT/out] }
+map:
+  input: { items: [one] }
+  agent_template:
+    - shell: |
+        { test -e OTHERS && echo seen || echo unseen
+          echo mine > OTHERS && cat OTHERS
+          ls -A /var/tmp; } > ROOT/out/it 2>&1
+"#,
+    );
+    world.write("workflow.yml", world.read("workflow.yml").replace("OTHERS", &others));
+    world.commit_all("Name the file");
+    fs::create_dir(world.root().join("out")).unwrap();
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert_eq!(beside(&world, "out/it"), "unseen\nmine\n", "{seen}");
+    assert_eq!(fs::read_to_string(&others).unwrap(), "");
+}
+
+#[test]
+fn the_home_of_prodigy_is_hidden_also_where_what_is_around_it_is_named() {
+    let world = map_world(
+        r#"
+sandbox: { type: bubblewrap, read: [ROOT], write: [ROOT/out] }
+map:
+  input: { items: [one] }
+  agent_template:
+    - shell: cat ROOT/beside > ROOT/out/it; ls -A ROOT/home >> ROOT/out/it
+"#,
+    );
+    fs::create_dir(world.root().join("out")).unwrap();
+    fs::write(world.root().join("beside"), "readable\n").unwrap();
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    // Its own worktree and its temporary files are below.
+    assert_eq!(beside(&world, "out/it"), "readable\nstate\nworktrees\n", "{seen}");
+    assert!(world.home().join("events").is_dir());
+}

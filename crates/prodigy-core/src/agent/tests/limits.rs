@@ -169,6 +169,32 @@ fn a_moment_that_has_only_just_passed_is_meant() {
 }
 
 #[test]
+fn a_date_that_has_passed_is_one_of_the_next_year() {
+    let at = |now: &str, date: &str| {
+        let text = format!("You've hit your weekly limit · resets {date}, 4am (UTC)");
+        let limit = Limit::in_text(&text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
+        limit.resets_at.map(|at| at.to_string())
+    };
+    let december = "2026-12-30T09:00:00Z";
+    assert_eq!(at(december, "Jan 2").as_deref(), Some("2027-01-02T04:00:00Z"));
+    assert_eq!(at(december, "Dec 31").as_deref(), Some("2026-12-31T04:00:00Z"));
+}
+
+#[test]
+fn quotes_and_spaces_of_printers_make_no_difference() {
+    let texts = [
+        "Your seat type doesn’t include this model",
+        "You’ve hit your team’s shared budget",
+        "You’ve hit your session limit · resets 8:15\u{202f}pm (UTC)",
+    ];
+    insta::assert_snapshot!(table(&texts), @"
+    Credits - - | Your seat type doesn’t include this model
+    Credits - - | You’ve hit your team’s shared budget
+    Usage 2026-11-16T20:15:00Z session | You’ve hit your session limit · resets 8:15 pm (UTC)
+    ");
+}
+
+#[test]
 fn clocks_that_are_set_forward_and_back_are_understood() {
     let at = |now: &str, time: &str| {
         let text = format!("You've hit your session limit · resets {time} (America/New_York)");

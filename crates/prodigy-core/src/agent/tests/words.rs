@@ -153,3 +153,26 @@ fn where_a_result_has_no_word_the_message_before_it_counts_and_then_the_text() {
     let word = r#""api_error":"overloaded""#;
     assert_eq!(meaning(&format!("{said}\n"), "ECONNREFUSED", word), "provider_overloaded");
 }
+
+#[test]
+fn where_more_usage_is_paid_for_a_limit_is_in_nobodys_way() {
+    let told = |more: &str| {
+        let info = format!(r#"{{"status":"rejected","rateLimitType":"five_hour"{more}}}"#);
+        let event = format!(r#"{{"type":"rate_limit_event","rate_limit_info":{info}}}"#);
+        meaning(&format!("{event}\n"), "x", r#""errors":[]"#)
+    };
+    assert_eq!(told(""), "limited (Usage)");
+    assert_eq!(told(r#","overageStatus":"rejected","isUsingOverage":false"#), "limited (Usage)");
+    for paid in [
+        r#","isUsingOverage":true"#,
+        r#","overageInUse":true"#,
+        r#","overageStatus":"allowed""#,
+        r#","overageStatus":"allowed_warning""#,
+    ] {
+        assert_eq!(told(paid), "agent_error", "{paid}");
+    }
+    // What more usage costs may be limited, too, and that limit ends.
+    let spent = r#","overageDisabledReason":"out_of_credits""#;
+    assert_eq!(told(spent), "limited (Credits)");
+    assert_eq!(told(&format!(r#"{spent},"overageResetsAt":4102444800"#)), "limited (Usage)");
+}
