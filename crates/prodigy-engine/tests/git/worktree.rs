@@ -296,3 +296,19 @@ pub(super) fn plant(path: &Path, proof: &Path) {
     fs::write(path, format!("#!/bin/sh\ntouch '{}'\n", proof.display())).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
+
+#[test]
+fn a_directory_elsewhere_is_not_a_place_for_a_step() {
+    let world = world();
+    let (_, tree) = job_tree(&world);
+    let inner = tree.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    tree.check_place(tree.path()).unwrap();
+    tree.check_place(&inner).unwrap();
+    let link = tree.path().join("link");
+    std::os::unix::fs::symlink(world.repo(), &link).unwrap();
+    for elsewhere in [world.repo(), link] {
+        let error = shown(&world, &tree.check_place(&elsewhere).unwrap_err());
+        assert!(error.contains("is not in the worktree `$ROOT/home/worktrees/"), "{error}");
+    }
+}

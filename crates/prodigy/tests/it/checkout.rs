@@ -92,6 +92,15 @@ fn a_checkout_that_a_step_changed_is_told_with_the_commands_to_look() {
 }
 
 #[test]
+fn the_first_stash_is_told_since_it_takes_files_away() {
+    let world = user_world("echo changed > README.md; git stash --quiet");
+    world.git(&["stash", "drop", "--quiet"]);
+    let seen = run(&world);
+    assert_snapshot!(told(&world), @"refs/stash - [hash] | before phase_completed steps");
+    assert!(seen.contains("look: git stash"), "{seen}");
+}
+
+#[test]
 fn what_takes_nothing_away_is_not_told() {
     // New branches and tags, branches of jobs, what is known of a remote repository, files
     // that are not staged, and an index that was only brought up to date.

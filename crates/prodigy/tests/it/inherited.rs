@@ -7,7 +7,7 @@ use prodigy_testkit::World;
 
 use crate::{
     map_world::{assert_code, go, letter, map_world},
-    stories::{run, world},
+    stories::{records, run, world},
 };
 
 const KEY: &str = "sk-ant-api03-0f1e2d3c4b5a69788796";
@@ -98,6 +98,19 @@ steps:
 }
 
 #[test]
+fn the_commit_that_a_job_starts_from_is_not_hidden_although_a_key_is_called_after_it() {
+    let world =
+        world("- shell: echo x > x; git add x; git commit --quiet -m x; echo \"$OTHER_KEY\"\n");
+    let commit = world.git(&["rev-parse", "HEAD"]);
+    let world = world.env("CACHE_KEY", &commit).env("OTHER_KEY", KEY);
+    let seen = run(&world);
+    let journal = records(&world);
+    assert_eq!(journal[0]["base_commit"], *commit, "{seen}");
+    assert_eq!(world.read("x"), "x\n", "{seen}");
+    assert_eq!(holding(&world.home(), KEY), [""; 0]);
+}
+
+#[test]
 fn what_points_git_elsewhere_or_lets_it_ask_is_not_inherited() {
     let world = world(
         "- shell: env | grep -E '^(GIT|SSH|DISPLAY|CLAUDE|OLDPWD|PRODIGY_JOB_ID|GCM|WAYLAND)' | sort > ROOT-env\n",
@@ -170,6 +183,55 @@ fn what_points_git_elsewhere_or_lets_it_ask_is_not_inherited() {
     SSH_ASKPASS_REQUIRE=never
     WAYLAND_DISPLAY=wayland-0
     ");
+}
+
+#[test]
+fn nothing_that_git_says_is_about_one_repository_is_inherited() {
+    let world =
+        world("- shell: env | cut -d= -f1 | sort > seen; git add seen; git commit -qm seen\n");
+    let local = world.git(&["rev-parse", "--local-env-vars"]);
+    let mut world = world;
+    for name in local.lines().filter(|name| *name != "GIT_CONFIG_COUNT") {
+        world = world.env(name, "");
+    }
+    let seen = run(&world);
+    let reached = world.read("seen");
+    let reached: Vec<_> =
+        reached.lines().filter(|name| local.lines().any(|it| it == *name)).collect();
+    // How often nothing is cleaned up is said by this one.
+    assert_eq!(reached, ["GIT_CONFIG_COUNT"], "{seen}");
+    assert!(local.lines().any(|name| name == "GIT_SHALLOW_FILE"), "{local}");
+}
+
+#[test]
+fn no_agent_believes_that_it_runs_inside_another_one() {
+    let world = world(
+        "- shell: env | cut -d= -f1 | grep -E 'AGENT|CLAUDE|CODEX' | sort > seen; git add seen; git commit -qm seen\n",
+    );
+    let mut world = world;
+    for name in [
+        "AI_AGENT",
+        "CLAUDECODE",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_MAX_RETRIES",
+        "CLAUDE_CODE_MESSAGING_SOCKET",
+        "CLAUDE_CODE_MESSAGING_TOKEN",
+        "CLAUDE_CODE_SESSION_ATTENDED",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_EFFORT",
+        "CLAUDE_PID",
+        "CODEX_HOME",
+        "CODEX_SANDBOX",
+        "CODEX_SANDBOX_NETWORK_DISABLED",
+    ] {
+        world = world.env(name, "1");
+    }
+    let seen = run(&world);
+    // What people set for an agent stays.
+    assert_eq!(world.read("seen"), "CLAUDE_CODE_MAX_RETRIES\nCODEX_HOME\n", "{seen}");
 }
 
 #[test]

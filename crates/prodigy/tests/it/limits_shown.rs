@@ -1,5 +1,7 @@
 //! What people see while a limit keeps a job waiting, and while agents are at work.
 
+use std::collections::BTreeSet;
+
 use insta::assert_snapshot;
 use prodigy_testkit::{Seen, World};
 use regex::Regex;
@@ -58,13 +60,15 @@ fn a_wait_for_a_limit_is_told_with_its_end() {
 
 #[test]
 fn a_terminal_counts_down_to_the_end_of_a_limit() {
-    let world = map_world(LIMITED);
+    let world = map_world(&LIMITED.replace("reset_after: 2s", "reset_after: 4s"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
     let (seen, code) = on_a_terminal_of(&world, &args, (90, 24), |_| {});
     assert_eq!(code, 0, "{seen}");
     let waits =
-        Regex::new(r"0/2 done · usage limit · resumes \d\d:\d\d:\d\d \(in [12]s\)").unwrap();
-    assert!(waits.is_match(&seen), "{seen}");
+        Regex::new(r"0/2 done · usage limit · resumes \d\d:\d\d:\d\d \(in (\d)s\)").unwrap();
+    let left = waits.captures_iter(&seen).map(|found| found[1].to_owned());
+    let left: BTreeSet<String> = left.collect();
+    assert!(left.len() >= 2, "{left:?} {seen}");
     assert!(seen.contains("usage limit · trying with one agent"), "{seen}");
 }
 

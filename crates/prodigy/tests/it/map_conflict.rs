@@ -304,3 +304,26 @@ fn a_conflict_keeps_nothing_else_from_going_on() {
     assert_code(&go(&world), 0);
     assert_eq!(counts(&world), (3, 0, 0));
 }
+
+#[test]
+fn nobody_is_asked_to_resolve_what_has_nothing_in_common() {
+    let world = map_world(
+        r#"
+agents: { mender: { type: simulated } }
+map:
+  input: { items: [orphan] }
+  item_key: item
+  on_conflict: mender
+  agent_template:
+    - shell: git checkout --quiet --orphan new; echo x > x; git add x; git commit --quiet -m orphan
+"#,
+    );
+    assert_code(&go(&world), 0);
+    assert_snapshot!(trace_of(&world, "orphan"), @"
+    orphan agent_started 1
+    orphan agent_completed 1
+    orphan merge_conflict []
+    orphan item_dead_lettered 1 merge_conflict
+    ");
+    assert_eq!(of_type(&world, "agent_usage").len(), 0);
+}

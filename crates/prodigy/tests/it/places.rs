@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use prodigy_testkit::World;
 
 use crate::{
-    map_world::{assert_code, go, letter, map_world, trace},
+    map_world::{assert_code, go, letter, map_world, of_type, trace},
     stories::{records, run, stable, world},
 };
 
@@ -76,6 +76,20 @@ map:
     "WorktreeError" "something else is in the place of the worktree `$ROOT/home/worktrees/repo/job/agent-1`; nothing was run"
     "WorktreeError" "`$ROOT/home/worktrees/repo/job/agent-1` is no longer the job's worktree: something else was put in its place"
     "#);
+}
+
+#[test]
+fn what_a_step_printed_is_not_written_where_a_link_leads() {
+    let world = world("- shell: 'true'\n");
+    let root = world.root().display().to_string();
+    let text = "- shell: |\n    cd ..; mv \"$PRODIGY_WORKTREE\" ROOT/away\n    ln -s ROOT/repo \"$PRODIGY_WORKTREE\"; echo printed\n  output_file: printed.txt\n";
+    world.write("workflow.yml", text.replace("ROOT", &root));
+    world.commit_all("Lead away");
+    let seen = run(&world);
+    assert_eq!(seen.lines().last(), Some("[exit 1]"), "{seen}");
+    assert!(!world.repo().join("printed.txt").exists(), "{seen}");
+    let failed = of_type(&world, "job_failed");
+    assert_snapshot!(failed[0]["failure"], @r#"{"kind":"worktree_error","message":"output_file: a symbolic link was put in the place of the worktree"}"#);
 }
 
 #[test]

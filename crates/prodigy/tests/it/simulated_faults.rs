@@ -8,7 +8,10 @@ use prodigy_core::workflow::SimulatedFault;
 use prodigy_testkit::World;
 use serde_json::{Value, json};
 
-use crate::map_world::{assert_code, counts, go, map_world, of_type};
+use crate::{
+    map_world::{assert_code, counts, go, map_world, of_type},
+    stories::records,
+};
 
 /// Returns how each item of the job ended: its reason code, or `successful`.
 fn ends(world: &World, items: &[&str]) -> String {
@@ -149,6 +152,45 @@ map:
     let most = of_type(&world, "agent_completed");
     let most = most.iter().map(|record| record["attempt"].as_u64().unwrap()).max();
     assert_eq!(most, Some(1));
+}
+
+#[test]
+fn while_one_agent_tries_whether_a_limit_is_lifted_no_other_starts() {
+    // The retry of `late` is due while `first` tries.
+    let world = map_world(
+        r#"
+agents:
+  claude:
+    type: simulated
+    rules:
+      - { prompt: first, fault: usage_limit, reset_after: 500ms, delay: 2s }
+      - { answer: done }
+map:
+  input: { items: [first, late] }
+  item_key: item
+  max_parallel: 2
+  agent_template:
+    - shell: test ${item} = first || test -e ROOT/tried || { touch ROOT/tried; exit 1; }
+    - claude: "${item}"
+error_policy:
+  retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1500ms } }
+"#,
+    );
+    assert_code(&go(&world), 0);
+    let told = records(&world);
+    let paused = told.iter().position(|record| record["event_type"] == "quota_paused").unwrap();
+    let of = ["agent_started", "agent_completed", "quota_resumed"];
+    let after = told.iter().skip(paused).filter_map(|record| {
+        let kind = record["event_type"].as_str().filter(|kind| of.contains(kind))?;
+        Some(format!("{} {kind}", record["item_id"].as_str().unwrap_or("job")))
+    });
+    assert_snapshot!(after.collect::<Vec<_>>().join("\n"), @"
+    first agent_started
+    first agent_completed
+    job quota_resumed
+    late agent_started
+    late agent_completed
+    ");
 }
 
 #[test]

@@ -169,6 +169,32 @@ fn a_moment_that_has_only_just_passed_is_meant() {
 }
 
 #[test]
+fn a_date_that_has_passed_is_one_of_the_next_year() {
+    let at = |now: &str, date: &str| {
+        let text = format!("You've hit your weekly limit · resets {date}, 4am (UTC)");
+        let limit = Limit::in_text(&text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
+        limit.resets_at.map(|at| at.to_string())
+    };
+    let december = "2026-12-30T09:00:00Z";
+    assert_eq!(at(december, "Jan 2").as_deref(), Some("2027-01-02T04:00:00Z"));
+    assert_eq!(at(december, "Dec 31").as_deref(), Some("2026-12-31T04:00:00Z"));
+}
+
+#[test]
+fn quotes_and_spaces_of_printers_make_no_difference() {
+    let texts = [
+        "Your seat type doesn’t include this model",
+        "You’ve hit your team’s shared budget",
+        "You’ve hit your session limit · resets 8:15\u{202f}pm (UTC)",
+    ];
+    insta::assert_snapshot!(table(&texts), @"
+    Credits - - | Your seat type doesn’t include this model
+    Credits - - | You’ve hit your team’s shared budget
+    Usage 2026-11-16T20:15:00Z session | You’ve hit your session limit · resets 8:15 pm (UTC)
+    ");
+}
+
+#[test]
 fn clocks_that_are_set_forward_and_back_are_understood() {
     let at = |now: &str, time: &str| {
         let text = format!("You've hit your session limit · resets {time} (America/New_York)");
@@ -182,13 +208,17 @@ fn clocks_that_are_set_forward_and_back_are_understood() {
     assert_eq!(at("2026-11-01T05:45:00Z", "1:30am"), "2026-11-01T06:30:00Z");
 }
 
+/// Returns whether Claude Code writes the day of a moment as well.
+fn is_far(at: Timestamp, now: Timestamp) -> bool {
+    at.duration_since(now) > SignedDuration::from_hours(24)
+}
+
 /// Writes a moment as Claude Code does.
 fn as_written(at: Timestamp, now: Timestamp, name: &str) -> String {
     let shown = at.to_zoned(zone(name));
     let time = if shown.minute() == 0 { "%-I%P" } else { "%-I:%M%P" };
-    let is_far = at.duration_since(now) > SignedDuration::from_hours(24);
     let this_year = now.to_zoned(zone(name)).year();
-    let date = match (is_far, shown.year() == this_year) {
+    let date = match (is_far(at, now), shown.year() == this_year) {
         (false, _) => "",
         (true, true) => "%b %-d, ",
         (true, false) => "%b %-d, %Y, ",
@@ -211,11 +241,15 @@ proptest! {
         let at = now + SignedDuration::from_mins(minutes);
         // Seconds are left out.
         let at = Timestamp::from_second(at.as_second() / 60 * 60).unwrap();
+        let reading = |at: Timestamp| at.to_zoned(zone(name)).datetime();
+        // Without its day, what is almost a day ahead reads like what has only just passed.
+        let day_before = reading(at) - SignedDuration::from_hours(24);
+        let has_passed = day_before > reading(now) - SignedDuration::from_mins(2);
+        prop_assume!(is_far(at, now) || !has_passed);
         let text = format!("You've hit your session limit · resets {}", as_written(at, now, name));
         let limit = Limit::in_text(&text, now, &TimeZone::UTC).unwrap();
         let found = limit.resets_at.unwrap();
         // Where clocks are set back, one reading stands for two moments.
-        let reading = |at: Timestamp| at.to_zoned(zone(name)).datetime();
         prop_assert_eq!(reading(found), reading(at));
         let apart = found.duration_since(at).abs();
         prop_assert!(apart <= SignedDuration::from_hours(1));

@@ -5,6 +5,7 @@ mod limits;
 mod notices;
 mod outcomes;
 mod speed;
+mod words;
 
 use super::{Heard, Notice, StreamDialect};
 

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{corpus::recorded, listen};
 use crate::{
-    agent::{Conclusion, Evidence, Heard, RunReport, StreamDialect, judge},
+    agent::{Conclusion, Evidence, Heard, LimitKind, RunReport, StreamDialect, judge},
     classify::ProcessEnd,
     failure::FailureKind,
 };
@@ -131,6 +131,8 @@ fn a_kernel_without_memory_explains_a_kill_and_nothing_else() {
     };
     insta::assert_snapshot!(code("claude/killed", ProcessEnd::Signaled(9)), @"oom_killed: the agent was ended by signal 9");
     insta::assert_snapshot!(code("claude/killed", ProcessEnd::Exited(137)), @"oom_killed: the agent exited with code 137 without a result");
+    // It explains an error after an answer as well.
+    insta::assert_snapshot!(code("claude/text", ProcessEnd::Exited(137)), @"oom_killed: the agent exited with code 137 although it answered");
     // Something that the agent ran, and not the agent itself.
     insta::assert_snapshot!(code("claude/text", ProcessEnd::Exited(0)), @"answered");
 }
@@ -210,6 +212,32 @@ fn an_agent_that_talks_about_limits_has_reached_none() {
     let (heard, _) = listen(StreamDialect::Claude, lines);
     let report = judge(evidence(&heard, ProcessEnd::Exited(0)));
     assert_eq!(report.conclusion, Conclusion::Answered);
+}
+
+#[test]
+fn a_limit_that_was_told_of_does_not_explain_another_trouble() {
+    let event = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":4102444800,"rateLimitType":"five_hour"}}"#;
+    let code = |fields: &str| {
+        let result = r#"{"type":"result","subtype":"success","num_turns":1,"result":"x""#;
+        let lines = format!("{event}\n{result},{fields}}}");
+        let (heard, _) = listen(StreamDialect::Claude, lines.as_bytes());
+        short(&judge(evidence(&heard, ProcessEnd::Exited(0))))
+    };
+    let refusal = r#""is_error":true,"stop_reason":"refusal""#;
+    insta::assert_snapshot!(code(refusal), @"agent_refused: x");
+    insta::assert_snapshot!(code(r#""is_error":true,"api_error_status":429"#), @"limited: x");
+    insta::assert_snapshot!(code(r#""is_error":true"#), @"limited: x");
+    insta::assert_snapshot!(code(r#""is_error":false"#), @"answered");
+}
+
+#[test]
+fn what_only_money_lifts_is_a_limit_whatever_is_said_about_it() {
+    let line = br#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"ask your administrator","api_error":"billing_error"}"#;
+    let (heard, _) = listen(StreamDialect::Claude, line);
+    let report = judge(evidence(&heard, ProcessEnd::Exited(1)));
+    let Conclusion::Limited(limit) = report.conclusion else { panic!("{report:?}") };
+    assert_eq!((limit.kind, limit.resets_at), (LimitKind::Credits, None));
+    assert_eq!(limit.message, "ask your administrator");
 }
 
 #[test]

@@ -87,6 +87,20 @@ fn a_limit_with_many_items_outstanding_starts_one_that_tries_and_then_the_rest()
 }
 
 #[test]
+fn while_one_tries_nobody_else_starts_however_often_that_is_looked_at() {
+    let fates = [Fate::Limited, Fate::Limited, Fate::Limited, Fate::Hangs];
+    let mut world = world(3, &fates);
+    assert_eq!(world.run(usize::MAX), None, "the answer never comes");
+    assert_eq!(world.run(usize::MAX), None, "nor when somebody looks again");
+    insta::assert_snapshot!(story(&world, &["agent_started", "quota_resumed"]), @"
+     0 agent_started item-001
+     0 agent_started item-002
+     0 agent_started item-003
+    63 agent_started item-001
+    ");
+}
+
+#[test]
 fn a_limit_that_is_not_lifted_yet_is_waited_for_again() {
     let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::Limited, Fate::Commits]);
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));

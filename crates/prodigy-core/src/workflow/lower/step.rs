@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Span},
     expr::Place,
     template::Sink,
-    workflow::{Capture, Effects, Step, StepAction},
+    workflow::{Capture, Step, StepAction},
     yaml::{Node, Yaml},
 };
 
@@ -26,28 +26,7 @@ const STREAMS: &[(&str, Stream)] =
 
 /// A step with nothing but an action.
 pub(super) fn bare(span: Span, action: StepAction) -> Step {
-    Step {
-        span,
-        id: None,
-        name: None,
-        action,
-        when: None,
-        timeout: None,
-        idle_timeout: None,
-        env: Vec::new(),
-        working_dir: None,
-        captures: Vec::new(),
-        output_file: None,
-        commit_required: false,
-        auto_commit: false,
-        on_failure: None,
-        on_success: Vec::new(),
-        on_exit_code: BTreeMap::new(),
-        retry: None,
-        continue_on_error: false,
-        validate: None,
-        effects: Effects::Local,
-    }
+    Step { span, ..Step::of(action) }
 }
 
 impl Lower<'_> {

@@ -1,0 +1,52 @@
+//! Agents that were not allowed to use a tool, where the answer is what counts.
+
+use insta::assert_snapshot;
+
+use crate::{
+    agents::{program, world},
+    map_world::of_type,
+    stories::run,
+};
+
+#[test]
+fn where_the_answer_counts_a_tool_that_was_not_allowed_is_only_a_warning() {
+    let world = world(
+        r#"
+steps:
+  - { claude: plain, on_failure: true }
+  - { claude: captured, capture: answer }
+  - { claude: formed, output_schema: { type: object } }
+  - { claude: filed, output_file: answer.txt }
+  - { claude: looking, effects: none }
+  - shell: "true"
+    validate: { claude: judge, threshold: 70 }
+"#,
+    );
+    let script = r#"case "$(cat)" in
+  formed) answer='"","structured_output":{"a":1}' ;;
+  judge) answer='"{\\"completion_percentage\\": 80}"' ;;
+  *) answer='"sorry"' ;;
+esac
+echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":'"$answer"',"permission_denials":[{"tool_name":"Bash","tool_use_id":"t","tool_input":{"command":"ls"}}]}'
+"#;
+    program(&world, "claude", script);
+    assert_snapshot!(run(&world), @"
+    ----- stderr -----
+    · job job · workflow.yml · 6 steps
+    ✗ 1 claude: plain: the agent changed nothing: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
+    ~ 1 claude: plain (failed, going on)  [time]
+    ✓ 2 claude: captured  [time]
+    ✓ 3 claude: formed  [time]
+    ✓ 4 claude: filed  [time]
+    ✓ 5 claude: looking  [time]
+    ✓ 6 shell: true  [time]
+    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
+
+    completed with failures: 1 step failed · 6 of 6 steps · cost unknown
+    nothing to merge: the steps made no commit
+    next: prodigy events job
+    ");
+    let warned = of_type(&world, "agent_warned");
+    let steps: Vec<_> = warned.iter().map(|record| record["step"].to_string()).collect();
+    assert_snapshot!(steps.join(" "), @r#""2" "3" "4" "5" "6.validate.1""#);
+}
