@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 pub mod agents;
+pub mod bounded;
 pub mod crash;
 pub mod crash_dlq;
 pub mod crash_effects;
@@ -143,7 +144,7 @@ impl World {
     /// Runs `prodigy` with arguments and returns everything a person would see.
     #[must_use = "snapshot the output"]
     pub fn prodigy(&self, args: &[&str]) -> Seen {
-        self.seen(&self.prodigy_command(args).output().unwrap())
+        self.seen(&bounded::output(&mut self.prodigy_command(args)))
     }
 
     /// Returns an output as a person would see it, with the world's paths replaced.
