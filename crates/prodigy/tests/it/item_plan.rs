@@ -140,7 +140,7 @@ fn a_plan_of_items_is_there_for_programs_too() {
     }
     "#);
     assert_eq!(plan["map"]["max_parallel"], 2);
-    assert_eq!(plan["map"]["policy"].as_array().unwrap().len(), 7);
+    assert_eq!(plan["map"]["policy"].as_array().unwrap().len(), 8);
     assert_eq!(plan["map"]["worktree_setup"][0]["text"], "npm ci");
 }
 

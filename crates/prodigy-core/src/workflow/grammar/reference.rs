@@ -14,8 +14,7 @@ pub fn reference_markdown() -> String {
     let intro = "# Workflow keys\n\n\
         A workflow file is a list of [steps](#step), a mapping with `steps` (a\n\
         [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
-        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n\n\
-        A key marked *not in this version* is checked, but a workflow that has it is not run.\n";
+        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n";
     page_of(intro, &[&WORKFLOW, &MAPREDUCE]) + &abilities()
 }
 
