@@ -7,6 +7,7 @@ use super::{
 use crate::{
     Timestamp,
     event::{AfterAttempt, AgentCompleted, AgentFailed, EntryChange, Event, Record, Withdrawal},
+    failure::Failure,
     ids::{AgentId, ItemId},
     policy::{Breaker, Judged},
 };
@@ -65,12 +66,12 @@ impl MapState {
                 self.enter(at, Stage::Waiting { retry_at: *retry_at })
             }
             Event::ItemSkipped { failure, .. } => {
-                self.end(at, Stage::Skipped)?;
+                self.end(at, Stage::Skipped, Some(failure))?;
                 self.tally.add(failure, id);
                 Ok(())
             }
             Event::ItemDeadLettered { failure, .. } => {
-                self.end(at, Stage::DeadLettered)?;
+                self.end(at, Stage::DeadLettered, Some(failure))?;
                 let counted = self.tally.add(failure, id);
                 self.item_mut(at)?.died = Some(counted);
                 Ok(())
@@ -91,7 +92,7 @@ impl MapState {
                 if !self.index.merging.contains(&at) {
                     return Err(Misplaced);
                 }
-                self.end(at, Stage::Successful)
+                self.end(at, Stage::Successful, None)
             }
             Event::MergeConflict { paths, resolver, .. } => {
                 self.item_mut(at)?.conflicts += 1;
@@ -232,7 +233,7 @@ impl MapState {
             let AgentCompleted { base, head, commits, .. } = done.clone();
             self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
         } else {
-            self.end(at, Stage::Successful)
+            self.end(at, Stage::Successful, None)
         }
     }
 
@@ -300,8 +301,8 @@ impl MapState {
         self.judged = Judged::default();
     }
 
-    /// Takes in that an item has come to its end.
-    fn end(&mut self, at: u32, stage: Stage) -> Result<(), Misplaced> {
+    /// Takes in that an item has come to its end, and why if it failed.
+    fn end(&mut self, at: u32, stage: Stage, why: Option<&Failure>) -> Result<(), Misplaced> {
         self.leave_end(at)?;
         let counts = &mut self.counts;
         let count = match stage {
@@ -318,9 +319,13 @@ impl MapState {
         };
         *count += 1;
         // That a dead letter is still one is no news, and nothing to stop a job for.
-        if self.item_mut(at)?.replays == 0 {
-            self.judged.finished += 1;
-            self.judged.failed += u32::from(!matches!(stage, Stage::Successful));
+        let item = self.item_mut(at)?;
+        if item.replays == 0 {
+            let id = item.id.clone();
+            match why {
+                Some(failure) => self.judged.fail(failure, &id),
+                None => self.judged.succeed(),
+            }
         }
         self.enter(at, stage)
     }

@@ -89,6 +89,7 @@ fn policies() -> impl Strategy<Value = ErrorPolicy> {
                 continue_on_failure,
                 max_failures,
                 failure_threshold,
+                systemic_stop: None,
                 min_items: 3,
                 error_collection: ErrorCollection::Aggregate,
                 circuit_breaker: breaker.map(|(fail, succeed, half)| BreakerConfig {

@@ -2,21 +2,75 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::workflow::{ErrorPolicy, OnItemFailure};
+use crate::{
+    failure::Failure,
+    ids::ItemId,
+    signature::Signature,
+    workflow::{ErrorPolicy, OnItemFailure},
+};
+
+/// The most of a pattern that is told, in characters.
+const PATTERN_CHARS: usize = 160;
 
 /// The items that ended since the run began; what was there before a resume is forgiven.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
     /// How many ended.
     pub finished: u32,
     /// How many of them failed.
     pub failed: u32,
+    /// The failures of one kind that came last, one after the other.
+    #[serde(default, skip_serializing_if = "Row::is_empty")]
+    row: Row,
+    /// The most that there were in a row.
+    #[serde(default, skip_serializing_if = "Row::is_empty")]
+    longest: Row,
+}
+
+/// Failures of one kind, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Row {
+    /// The hash of their signature.
+    signature: String,
+    /// What they have in common, for people.
+    pattern: String,
+    /// How many there are.
+    length: u32,
+}
+
+impl Row {
+    fn is_empty(&self) -> bool {
+        self.length == 0
+    }
 }
 
 impl Judged {
+    /// Takes in that an item has succeeded.
+    pub fn succeed(&mut self) {
+        self.finished += 1;
+        self.row = Row::default();
+    }
+
+    /// Takes in that an item has failed for good.
+    pub fn fail(&mut self, failure: &Failure, item: &ItemId) {
+        self.finished += 1;
+        self.failed += 1;
+        let Signature { hash, pattern } = Signature::of(failure, item);
+        if self.row.signature != hash {
+            let pattern = pattern.chars().take(PATTERN_CHARS).collect();
+            self.row = Row { signature: hash, pattern, length: 0 };
+        }
+        self.row.length += 1;
+        // What is under way when a row is too long may still succeed; that changes nothing.
+        if self.row.length > self.longest.length {
+            self.longest = self.row.clone();
+        }
+    }
+
     /// Returns why no further item may start, for people.
-    pub fn stops(self, policy: &ErrorPolicy) -> Option<String> {
-        let Self { finished, failed } = self;
+    pub fn stops(&self, policy: &ErrorPolicy) -> Option<String> {
+        let Self { finished, failed, longest, .. } = self;
+        let (finished, failed) = (*finished, *failed);
         if failed == 0 {
             return None;
         }
@@ -32,6 +86,14 @@ impl Judged {
             let items = if failed == 1 { "item" } else { "items" };
             return Some(format!("{failed} {items} failed, and `max_failures` is {most}"));
         }
+        if let Some(most) = policy.systemic_stop
+            && longest.length >= most.get()
+        {
+            let Row { pattern, length, .. } = longest;
+            return Some(format!(
+                "{length} items in a row failed alike ({pattern}), and `systemic_stop` is {most}"
+            ));
+        }
         let share = f64::from(failed) / f64::from(finished.max(1));
         if let Some(threshold) = policy.failure_threshold
             && finished >= policy.min_items
@@ -42,5 +104,38 @@ impl Judged {
             ));
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::FailureKind;
+
+    /// Returns the longest row after items ended so: `+` succeeded, others failed with that code.
+    fn longest(ends: &str) -> (u32, String) {
+        let mut judged = Judged::default();
+        for (number, end) in (1..).zip(ends.chars()) {
+            let item = ItemId::at(number, 100);
+            let message = format!("`./fix {item}` failed {end} in /tmp/{number}");
+            let failure = Failure::new(FailureKind::CommandFailed, message);
+            match end {
+                '+' => judged.succeed(),
+                _ => judged.fail(&failure, &item),
+            }
+        }
+        (judged.longest.length, judged.longest.pattern)
+    }
+
+    #[test]
+    fn a_row_ends_with_a_success_and_with_another_failure() {
+        assert_eq!(longest("aaa").0, 3);
+        assert_eq!(longest("aa+a").0, 2);
+        assert_eq!(longest("aabaab").0, 2);
+        assert_eq!(longest("abab").0, 1);
+        assert_eq!(longest("+++").0, 0);
+        // What comes later does not make it shorter.
+        assert_eq!(longest("aaa+bb").0, 3);
+        insta::assert_snapshot!(longest("aa").1, @"CommandFailed::<q> failed a in <path>");
     }
 }

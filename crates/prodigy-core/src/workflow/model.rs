@@ -43,17 +43,6 @@ pub struct Workflow {
     pub merge: Option<Phase>,
     /// What it does.
     pub body: Body,
-    /// Keys that are right but that this version cannot honour; `run` refuses them.
-    pub unsupported: Vec<Unsupported>,
-}
-
-/// A key that is part of the grammar but that this version cannot honour.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// Where it stands.
-    pub span: Span,
-    /// The key.
-    pub key: String,
 }
 
 /// The two kinds of workflow.
@@ -502,6 +491,8 @@ pub struct ErrorPolicy {
     pub max_failures: Option<NonZeroU32>,
     /// Stops the job at this share of failures.
     pub failure_threshold: Option<f64>,
+    /// Stops the job at this many failures of one kind in a row.
+    pub systemic_stop: Option<NonZeroU32>,
     /// How many items must have finished before the share is judged.
     pub min_items: u32,
     /// When failures are reported.

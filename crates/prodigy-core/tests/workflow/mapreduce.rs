@@ -39,6 +39,7 @@ fn the_smallest_workflow_has_all_the_defaults() {
         continue_on_failure: true,
         max_failures: None,
         failure_threshold: None,
+        systemic_stop: None,
         min_items: 10,
         error_collection: Aggregate,
         circuit_breaker: None,
@@ -251,6 +252,7 @@ error_policy:
     tidy: [{shell: "echo ${item} ${error.message}"}]
   continue_on_failure: false
   max_failures: 5
+  systemic_stop: 6
   failure_threshold: 0.25
   min_items: 3
   error_collection: {batched: {size: 7}}
@@ -273,6 +275,9 @@ error_policy:
         ),
         failure_threshold: Some(
             0.25,
+        ),
+        systemic_stop: Some(
+            6,
         ),
         min_items: 3,
         error_collection: Batched {

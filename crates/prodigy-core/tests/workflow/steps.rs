@@ -308,20 +308,6 @@ fn errors_inside_text_point_into_the_text() {
 }
 
 #[test]
-fn keys_of_the_future_are_named() {
-    let workflow = workflow(
-        "
-steps:
-  - claude: a
-budget: {job_usd: 5}
-quota: {on_limit: stop}
-",
-    );
-    let keys: Vec<_> = workflow.unsupported.iter().map(|found| found.key.as_str()).collect();
-    insta::assert_debug_snapshot!(keys, @"[]");
-}
-
-#[test]
 fn old_shapes_give_warnings() {
     insta::assert_snapshot!(warnings("
 - shell: a

@@ -121,7 +121,6 @@ mod tests {
     fn the_first_workflow_is_right() {
         let loaded = workflow::load("workflow.yml", &mut |_| Ok(WORKFLOW.to_owned())).unwrap();
         assert_eq!(loaded.warnings, []);
-        assert_eq!(loaded.workflow.unsupported, []);
         assert_eq!(loaded.workflow.agents.len(), 1);
     }
 }

@@ -82,9 +82,6 @@ pub(super) fn show(
     out: &mut Output,
 ) -> Result<Exit, CliError> {
     let workflow = &request.file.loaded.workflow;
-    if let Err(error) = setup::refuse_unsupported(&request.file) {
-        out.note(format_args!("note: `prodigy run` refuses this workflow: {error}"));
-    }
     let head = request.repo.head().map_err(context::git_error)?;
     let work = match &workflow.body {
         Body::Sequential { steps } => Work::Steps(steps),

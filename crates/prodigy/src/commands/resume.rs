@@ -78,7 +78,6 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         return Err(without_items("--no-dlq"));
     }
     let file = current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    setup::refuse_unsupported(&file)?;
     let changed = changed(&file, &started);
     let yes = command.yes || started.yes;
     let junit = command.junit.clone();

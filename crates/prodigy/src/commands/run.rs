@@ -246,7 +246,6 @@ impl Request {
 
 /// Starts a job and sees it through.
 pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<Exit, CliError> {
-    setup::refuse_unsupported(&request.file)?;
     let sizes = Sizes::of(&request.file.loaded.workflow);
     refuse_rounds(&request, sizes.mode)?;
     let home = match &request.rehearsal {

@@ -245,23 +245,6 @@ fn finish(over: &Over<'_>, out: &mut Output) {
     }
 }
 
-/// Refuses a workflow with keys that this version cannot honour.
-pub(super) fn refuse_unsupported(file: &File) -> Result<(), CliError> {
-    let Some(first) = file.loaded.workflow.unsupported.first() else { return Ok(()) };
-    let keys: Vec<_> = file
-        .loaded
-        .workflow
-        .unsupported
-        .iter()
-        .map(|one| {
-            format!("`{}` ({})", one.key, diagnostics::place(&file.loaded.sources, one.span))
-        })
-        .collect();
-    let keys = keys.join(", ");
-    Err(CliError::new(Exit::Invalid, format!("this version cannot honour {keys}"))
-        .with_hint(format!("take `{}` out to run the workflow without it", first.key)))
-}
-
 /// Refuses a workflow that asks of agents what they cannot do.
 fn refuse_beyond(file: &File, config: &Config, out: &mut Output) -> Result<(), CliError> {
     let found = agents::beyond(&file.loaded.workflow, config);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
-use prodigy_core::diagnostic::{Diagnostic, Severity, Source, Sources, Span};
+use prodigy_core::diagnostic::{Diagnostic, Severity, Source, Sources};
 use serde::Serialize;
 
 /// The width of what is shown; longer lines are cut around the mistake.
@@ -93,13 +93,6 @@ fn severity(severity: Severity) -> &'static str {
 fn escaped(text: &str, property: bool) -> String {
     let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     if property { text.replace(':', "%3A").replace(',', "%2C") } else { text }
-}
-
-/// Returns where a span stands, as `file:line:column`.
-pub(crate) fn place(sources: &Sources, span: Span) -> String {
-    let path = sources.get(span.file).map(|source| source.path.as_str()).unwrap_or_default();
-    let (line, column) = sources.position(span).unwrap_or((1, 1));
-    format!("{path}:{line}:{column}")
 }
 
 /// Returns a mistake with the line it stands in, for a terminal.

@@ -24,6 +24,7 @@ error_policy:
   on_item_failure: custom:mend
   handlers: { mend: [{ shell: echo }] }
   max_failures: 3
+  systemic_stop: 4
   failure_threshold: 0.2
   retry_config: { max_attempts: 8, backoff: { type: exponential, initial: 1s }, max_delay: 10s }
   circuit_breaker: { failure_threshold: 5, timeout: 30s }
@@ -62,6 +63,7 @@ fn a_plan_shows_items_worktrees_and_policy() {
               then the handler `mend` runs (1 step)
               the job stops at 3 failed items
               the job stops if more than 20 % of the items failed, judged from 10 on
+              the job stops at 4 failed items in a row with the same cause
               after 5 failures in a row nothing starts for 30s; then up to 3 trials at once, and 2 successes make all start again
               failures are told at the end
               worktrees of failed items are kept
@@ -138,7 +140,7 @@ fn a_plan_of_items_is_there_for_programs_too() {
     }
     "#);
     assert_eq!(plan["map"]["max_parallel"], 2);
-    assert_eq!(plan["map"]["policy"].as_array().unwrap().len(), 7);
+    assert_eq!(plan["map"]["policy"].as_array().unwrap().len(), 8);
     assert_eq!(plan["map"]["worktree_setup"][0]["text"], "npm ci");
 }
 

@@ -106,6 +106,7 @@ mod simulate_agent;
 mod simulated_faults;
 mod stop;
 mod stories;
+mod systemic_stop;
 mod tampering;
 mod transcripts;
 mod validate;

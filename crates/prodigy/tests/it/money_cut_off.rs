@@ -5,7 +5,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::{
@@ -110,4 +110,40 @@ fn an_agent_that_said_what_it_cost_and_is_ended_then_has_cost_it() {
         assert_eq!(of_type(&world, "agent_usage").len(), 1);
         assert_eq!(sums(&world), "job 0.75 lost 0.75 day 0.75 items []");
     }
+}
+
+#[test]
+fn a_run_that_is_stopped_at_once_has_cost_what_its_agents_said() {
+    let world = map_world(CUT_OFF);
+    let mut run = started(&world);
+    run.until(&world, "the agent is done", || has_told(&world, "agent_usage"));
+    assert_code(&world.prodigy(&["stop", "job", "--now"]), 0);
+    assert_code(&run.seen(&world), 143);
+    assert_eq!(sums(&world), "job 2.0 lost 2.0 day 2 items []");
+    let all = r#"job 4.25 lost 2.0 day 4.25 items ["rich 4.0", "poor 0.25"]"#;
+    assert_eq!(finished(&world, &[]), all);
+}
+
+#[test]
+fn an_agent_whose_end_nobody_saw_has_cost_what_it_said() {
+    let world = world(
+        "mode: mapreduce\nmap:\n  input: { items: [a] }\n  agent_template:\n    - claude: Do it.\n",
+    );
+    let script = r#"
+cat > /dev/null
+echo $PPID > ROOT/supervisor
+echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"done","total_cost_usd":0.75,"usage":{"input_tokens":30,"output_tokens":2},"permission_denials":[]}'
+echo '{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":"sleep"}}]}}'
+exec sleep 20
+"#;
+    program(&world, "claude", &script.replace("ROOT", &world.root().display().to_string()));
+    let mut run = started(&world);
+    run.until(&world, "it was heard", || has_told(&world, "agent_tool_used"));
+    let supervisor = beside(&world, "supervisor").trim().parse().unwrap();
+    kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    assert_code(&run.seen(&world), 0);
+    let failed = of_type(&world, "agent_failed");
+    assert_eq!(failed[0]["failure"]["kind"], "worker_lost");
+    assert_eq!(failed[0]["cost_usd"], 0.75);
+    assert_eq!(sums(&world), "job 0.75 lost 0.75 day 0.75 items []");
 }

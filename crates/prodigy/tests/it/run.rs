@@ -667,20 +667,6 @@ fn a_missing_agent_is_named_before_anything_starts() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_refused() {
-    let world = world(
-        "mode: mapreduce\nmap:\n  input: { items: [a] }\n  agent_template: [{ shell: a }]\nerror_policy:\n  systemic_stop: 3\n",
-    );
-    assert_snapshot!(run(&world), @"
-    ----- stderr -----
-    error: this version cannot honour `systemic_stop` (workflow.yml:6:3)
-
-    hint: take `systemic_stop` out to run the workflow without it
-    [exit 9]
-    ");
-}
-
-#[test]
 fn places_where_no_job_can_run_are_refused_in_one_sentence() {
     let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
     std::fs::write(world.root().join("w.yml"), "- shell: ls\n").unwrap();

@@ -1,14 +1,10 @@
 //! Every word of the interface is used: each event is emitted, each key is driven.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use prodigy_core::{
     event::Event,
-    workflow::grammar::{self, RecordShape, Shape, UNSUPPORTED},
+    workflow::grammar::{self, RecordShape, Shape},
     yaml::{self, Node},
 };
 use prodigy_testkit::World;
@@ -343,41 +339,6 @@ fn every_workflow_key_is_driven() {
             keys_in(&root, &STEPS, &mut used);
         }
     }
-    // What this version refuses has a test of its own below, with all that stands in it.
-    let mut refused: BTreeMap<&str, BTreeSet<Word>> = BTreeMap::new();
-    for record in [&grammar::WORKFLOW, &grammar::STEP] {
-        for key in record.keys().filter(|key| UNSUPPORTED.contains(&key.name)) {
-            let below = refused.entry(key.name).or_default();
-            below.insert((name_of(record), key.name));
-            for record in records_of(&key.shape) {
-                keys_below(record, below);
-            }
-        }
-    }
-    let refused: BTreeSet<Word> = refused.into_values().flatten().collect();
-    let idle: Vec<_> = keys.difference(&used).filter(|key| !refused.contains(*key)).collect();
+    let idle: Vec<_> = keys.difference(&used).collect();
     assert_eq!(idle, Vec::<&Word>::new(), "no test runs a workflow with these");
-}
-
-#[test]
-fn every_key_of_a_later_version_is_refused() {
-    let values = BTreeMap::from([("systemic_stop", "3")]);
-    let mut tried = BTreeSet::new();
-    for record in [&grammar::WORKFLOW, &grammar::STEP, &grammar::MAP, &grammar::ERROR_POLICY] {
-        for key in record.keys().filter(|key| UNSUPPORTED.contains(&key.name)) {
-            let entry = format!("{}: {}", key.name, values[key.name]);
-            let beside = |name: &str| if record.name == name { entry.as_str() } else { "" };
-            let world = world(&format!(
-                "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template: [{{ shell: a }}]\n  {}\nerror_policy:\n  continue_on_failure: true\n  {}\n",
-                beside("map"),
-                beside("error_policy")
-            ));
-            let seen = world.prodigy(&["run", "workflow.yml", "-y"]);
-            let refusal = format!("error: this version cannot honour `{}` ", key.name);
-            assert!(seen.stderr.starts_with(&refusal), "{}: {seen}", key.name);
-            assert_eq!(seen.code, Some(9), "{}", key.name);
-            tried.insert(key.name);
-        }
-    }
-    assert_eq!(tried, values.keys().copied().collect());
 }

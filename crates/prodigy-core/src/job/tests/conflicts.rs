@@ -41,6 +41,7 @@ fn plain() -> ErrorPolicy {
         handlers: BTreeMap::new(),
         continue_on_failure: true,
         max_failures: None,
+        systemic_stop: None,
         failure_threshold: None,
         min_items: 10,
         error_collection: ErrorCollection::Aggregate,

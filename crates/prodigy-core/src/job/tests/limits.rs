@@ -12,6 +12,7 @@ fn lenient() -> ErrorPolicy {
         handlers: BTreeMap::new(),
         continue_on_failure: true,
         max_failures: None,
+        systemic_stop: None,
         failure_threshold: None,
         min_items: 10,
         error_collection: ErrorCollection::Aggregate,

@@ -125,6 +125,7 @@ pub(super) fn plain() -> ErrorPolicy {
         handlers: BTreeMap::new(),
         continue_on_failure: true,
         max_failures: None,
+        systemic_stop: None,
         failure_threshold: None,
         min_items: 3,
         error_collection: ErrorCollection::Aggregate,

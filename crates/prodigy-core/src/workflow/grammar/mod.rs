@@ -17,7 +17,6 @@ mod shape;
 mod simulated;
 mod step;
 mod suggest;
-mod unsupported;
 mod words;
 
 pub use agents::AGENT;
@@ -33,4 +32,3 @@ pub use settings::{PARAMETER, SECRET, TEMPLATE};
 pub use shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape};
 pub use simulated::{FAULTS, faults_markdown, faults_schema};
 pub use step::{AGENT_CALL, CAPTURE, FOREACH, HANDLER_STEP, STEP, WRITE_FILE};
-pub use unsupported::UNSUPPORTED;

@@ -175,7 +175,7 @@ pub static ERROR_POLICY: RecordShape = RecordShape {
             KeyShape::new(
                 "systemic_stop",
                 Shape::Integer { min: 2, max: LARGEST },
-                "Stops the job at this many failures of the same kind in a row.",
+                "Stops the job at this many failed items in a row with the same error signature.",
             )
             .or("off"),
         ],

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, VecDeque};
 use super::{
     file::{MAPREDUCE, WORKFLOW},
     shape::{KeyNames, RecordShape, Shape},
-    unsupported::UNSUPPORTED,
     words::expected,
 };
 use crate::workflow::{Ability, AgentKind};
@@ -15,9 +14,8 @@ pub fn reference_markdown() -> String {
     let intro = "# Workflow keys\n\n\
         A workflow file is a list of [steps](#step), a mapping with `steps` (a\n\
         [sequential workflow](#workflow)), or a mapping with `mode: mapreduce` (a\n\
-        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n\n\
-        A key marked *not in this version* is checked, but a workflow that has it is not run.\n";
-    page(intro, &[&WORKFLOW, &MAPREDUCE], UNSUPPORTED) + &abilities()
+        [MapReduce workflow](#mapreduce)). A key that is not listed here is an error.\n";
+    page_of(intro, &[&WORKFLOW, &MAPREDUCE]) + &abilities()
 }
 
 /// Returns what the kinds of agents can do, as a table.
@@ -43,16 +41,12 @@ fn abilities() -> String {
 
 /// Returns a page about some records and all records below them, in Markdown.
 pub fn page_of(intro: &str, roots: &[&'static RecordShape]) -> String {
-    page(intro, roots, &[])
-}
-
-fn page(intro: &str, roots: &[&'static RecordShape], unsupported: &[&str]) -> String {
     let mut page = intro.to_owned();
     let mut done = BTreeSet::new();
     let mut waiting: VecDeque<_> = roots.iter().copied().collect();
     while let Some(record) = waiting.pop_front() {
         if done.insert(record.name) {
-            page.push_str(&section(record, unsupported));
+            page.push_str(&section(record));
             for key in record.keys() {
                 collect(&key.shape, &mut waiting);
             }
@@ -61,7 +55,7 @@ fn page(intro: &str, roots: &[&'static RecordShape], unsupported: &[&str]) -> St
     page
 }
 
-fn section(record: &'static RecordShape, unsupported: &[&str]) -> String {
+fn section(record: &'static RecordShape) -> String {
     let mut section = format!("\n## {}\n\n{}\n", record.name, record.doc);
     if let Some(choice) = record.choice {
         let alternatives: Vec<String> = choice
@@ -84,9 +78,6 @@ fn section(record: &'static RecordShape, unsupported: &[&str]) -> String {
         if !key.beside.is_empty() {
             let names: Vec<String> = key.beside.iter().map(|name| format!("`{name}`")).collect();
             meaning = format!("{meaning} Only beside {}.", names.join(", "));
-        }
-        if unsupported.contains(&key.name) {
-            meaning += " *Not in this version*: a workflow with it is not run.";
         }
         if let Some(instead) = key.deprecated {
             meaning = format!("{meaning} *Deprecated*: {instead}.");
@@ -205,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_section_lists_every_key() {
-        insta::assert_snapshot!(section(&MAPREDUCE, UNSUPPORTED), @"
+        insta::assert_snapshot!(section(&MAPREDUCE), @"
         ## mapreduce
 
         Steps that run for many items at once, with a setup before and a reduce after.
@@ -239,7 +230,7 @@ mod tests {
         | `imports` | text, or list of text |  | Files with settings that are added, relative to this file. |
         | `template` | [template](#template) |  | Makes this workflow from a template. |
         ");
-        insta::assert_snapshot!(section(&crate::workflow::grammar::HANDLER, UNSUPPORTED), @"
+        insta::assert_snapshot!(section(&crate::workflow::grammar::HANDLER), @"
 
         ## on_failure
 

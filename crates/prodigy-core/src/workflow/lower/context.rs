@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::{
     diagnostic::{Diagnostic, Fault, Severity, Sources, Span},
-    workflow::Unsupported,
     yaml::{self, Node},
 };
 
@@ -12,8 +11,6 @@ use crate::{
 pub(super) struct Lower<'a> {
     /// The files that spans point into.
     pub(super) sources: &'a Sources,
-    /// Keys that this version cannot honour.
-    pub(super) unsupported: Vec<Unsupported>,
     /// Every step id of the workflow.
     pub(super) ids: BTreeSet<String>,
     /// The declared parameters; `None` if the file declares none.
@@ -34,7 +31,6 @@ impl<'a> Lower<'a> {
             .collect();
         Self {
             sources,
-            unsupported: Vec::new(),
             ids: BTreeSet::new(),
             parameters: None,
             setup_names: BTreeSet::new(),

@@ -43,6 +43,7 @@ impl Lower<'_> {
         let mut inner = |name: &str| block.as_mut().and_then(|fields| fields.take(name));
         let handlers = inner("handlers").map(|node| self.handlers(node, scope)).unwrap_or_default();
         let min_items = inner("min_items").and_then(|node| self.whole(node));
+        let systemic_stop = inner("systemic_stop").and_then(|node| self.count(node));
         let preserve = inner("preserve_worktrees").and_then(|node| self.word(node, PRESERVE));
         let mut either = |name: &str| {
             let inside = block.as_mut().and_then(|fields| fields.take(name));
@@ -65,6 +66,7 @@ impl Lower<'_> {
             continue_on_failure: go_on.and_then(|node| self.boolean(node)).unwrap_or(true),
             max_failures: max_failures.and_then(|node| self.count(node)),
             failure_threshold: threshold.and_then(|node| self.number(node, 0.0, 1.0)),
+            systemic_stop,
             min_items: min_items.unwrap_or(MIN_ITEMS),
             error_collection: collection
                 .and_then(|node| self.error_collection(node))

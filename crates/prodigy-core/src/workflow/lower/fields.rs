@@ -5,7 +5,6 @@
 use super::context::Lower;
 use crate::{
     diagnostic::{Diagnostic, Span},
-    workflow::{Unsupported, grammar::UNSUPPORTED},
     yaml::{Key, Node},
 };
 
@@ -73,12 +72,8 @@ impl Lower<'_> {
     /// Reports the keys that nobody took.
     pub(super) fn finish(&mut self, fields: Fields<'_>) {
         for (key, _) in fields.rest {
-            if UNSUPPORTED.contains(&key.text.as_str()) {
-                self.unsupported.push(Unsupported { span: key.span, key: key.text.clone() });
-            } else {
-                let message = format!("`{}` has no effect here", key.text);
-                self.report(Diagnostic::error(key.span, message));
-            }
+            let message = format!("`{}` has no effect here", key.text);
+            self.report(Diagnostic::error(key.span, message));
         }
     }
 }

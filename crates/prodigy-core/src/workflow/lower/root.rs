@@ -45,7 +45,6 @@ impl Lower<'_> {
             sandbox: None,
             merge: None,
             body: Body::Sequential { steps },
-            unsupported: std::mem::take(&mut self.unsupported),
         }
     }
 
@@ -89,7 +88,6 @@ impl Lower<'_> {
             sandbox,
             merge,
             body: body?,
-            unsupported: std::mem::take(&mut self.unsupported),
         })
     }
 

@@ -167,7 +167,6 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
         return Ok(plan.nothing(&job, out));
     }
     drop(queue);
-    setup::refuse_unsupported(&file)?;
     let resumption = Resumption {
         job: job.clone(),
         lock,

@@ -28,6 +28,9 @@ pub(super) fn sentences(policy: &ErrorPolicy) -> Vec<String> {
             share * 100.0
         ));
     }
+    if let Some(most) = policy.systemic_stop {
+        lines.push(format!("the job stops at {most} failed items in a row with the same cause"));
+    }
     lines.extend(policy.circuit_breaker.as_ref().map(breaker));
     lines.push(match policy.error_collection {
         ErrorCollection::Aggregate => "failures are told at the end".to_owned(),
