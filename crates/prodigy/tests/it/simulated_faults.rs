@@ -30,7 +30,7 @@ fn faulty(faults: &[&str], step: &str) -> World {
     let rules: Vec<Value> = faults
         .iter()
         .map(|fault| {
-            json!({
+            let mut rule = json!({
                 "prompt": format!("^{fault}$"),
                 "fault": fault,
                 "edits": [
@@ -39,7 +39,12 @@ fn faulty(faults: &[&str], step: &str) -> World {
                 ],
                 "commit": "Do {item}",
                 "result": {},
-            })
+            });
+            if *fault == "huge" {
+                // As much as counts as huge anywhere would take a debug build too long.
+                rule["megabytes"] = json!(1);
+            }
+            rule
         })
         .collect();
     map_world(&format!(
@@ -65,7 +70,7 @@ fn every_fault_leads_to_its_reason_code() {
     let others = ["usage_limit", "out_of_credits", "conflict", "schema_mismatch"];
     let faults: Vec<&str> =
         SimulatedFault::WORDS.iter().copied().filter(|fault| !others.contains(fault)).collect();
-    let world = faulty(&faults, "      commit_required: true\n      timeout: 3s");
+    let world = faulty(&faults, "      commit_required: true\n      timeout: 5s");
     assert_code(&go(&world), 0);
     assert_snapshot!(ends(&world, &faults), @"
     crash: agent_crashed

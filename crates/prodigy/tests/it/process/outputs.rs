@@ -73,6 +73,8 @@ async fn a_log_without_room_for_a_byte_says_how_many_there_were() {
 #[tokio::test]
 async fn gigabytes_cost_neither_memory_nor_disk() {
     let mut bench = Bench::new().await;
+    // The program itself takes some, more if it was built for debugging.
+    let before = bench.status("VmHWM");
     let mut launch = logged(&bench, bench.sh("head -c 2147483648 /dev/zero; printf end"));
     launch.log_cap = 100_000;
     launch.timeout = Some(Duration::from_secs(120));
@@ -85,8 +87,8 @@ async fn gigabytes_cost_neither_memory_nor_disk() {
     let log = fs::read(bench.path("log/out")).unwrap();
     let note = "\n[prodigy: 2147383651 more bytes were not kept]\n";
     assert_eq!(text(&log[100_000..]), note);
-    let peak = bench.status("VmHWM");
-    assert!(peak < 20_000, "the supervisor took {peak} KiB");
+    let grown = bench.status("VmHWM") - before;
+    assert!(grown < 8_000, "the supervisor took {grown} KiB more");
 }
 
 #[tokio::test]
