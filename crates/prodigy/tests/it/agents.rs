@@ -55,7 +55,7 @@ pub(crate) fn program(world: &World, name: &str, script: &str) {
 }
 
 /// Returns what an agent was started with, without what differs from run to run.
-fn left(world: &World, name: &str) -> String {
+pub(crate) fn left(world: &World, name: &str) -> String {
     let text = fs::read_to_string(world.root().join(name)).unwrap();
     let text = text.replace(world.root().to_str().unwrap(), "ROOT");
     let text = Regex::new(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
