@@ -83,6 +83,7 @@ mod real_mixed;
 mod real_sessions;
 mod real_world;
 mod reasons;
+mod rehearsals;
 mod repair;
 mod replay_races;
 mod replayed_worktrees;
