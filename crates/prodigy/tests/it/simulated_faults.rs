@@ -9,7 +9,7 @@ use prodigy_testkit::World;
 use serde_json::{Value, json};
 
 use crate::{
-    map_world::{assert_code, counts, go, has_told, map_world, of_type, started},
+    map_world::{assert_code, counts, go, has_told, map_world, of_type, started, trace_of},
     stories::records,
 };
 
@@ -205,8 +205,11 @@ map:
 "#,
     );
     assert_code(&go(&world), 0);
-    assert_snapshot!(ends(&world, &["item-001"]), @"item-001: unknown_commit_state");
-    assert_eq!(of_type(&world, "agent_started").len(), 1);
+    assert_snapshot!(trace_of(&world, "item-001"), @"
+    item-001 agent_started 1
+    item-001 agent_failed 1 unknown_commit_state then dead_letter
+    item-001 item_dead_lettered 1 unknown_commit_state
+    ");
 }
 
 #[test]
