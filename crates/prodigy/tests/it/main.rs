@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up should fail here")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
+mod agent_limits;
 mod agents;
 mod approvals;
 mod approvals_end;
