@@ -118,6 +118,7 @@ mod tests {
             "",
             "All done, 100 %!",
             "{\"done\": true}",
+            "Not yet. {\"plan\": {\"status\": \"complete\"}}",
             "{\"completion_percentage\": \"100\"}",
             "{\"completion_percentage\": 900}",
             "{\"status\": true}",
@@ -126,6 +127,7 @@ mod tests {
         no: it has no JSON object with `completion_percentage` or `status`, but this: nothing
         no: it has no JSON object with `completion_percentage` or `status`, but this: `All done, 100 %!`
         no: it has no JSON object with `completion_percentage` or `status`, but this: `{"done": true}`
+        no: it has no JSON object with `completion_percentage` or `status`, but this: `Not yet. {"plan": {"status": "complete"}}`
         no: `completion_percentage` must be a number from 0 to 100, not "100"
         no: `completion_percentage` must be a number from 0 to 100, not 900
         no: `status` must be text

@@ -271,3 +271,29 @@ pub(super) fn later(now: Timestamp, delay: Duration) -> Timestamp {
         .and_then(|delay| now.checked_add(delay).ok())
         .unwrap_or(Timestamp::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the shortest and the longest wait for a limit, in seconds.
+    fn wait(resets_in: Option<i64>, times: u32) -> (i64, i64) {
+        let resets_at = resets_in.map(|second| Timestamp::from_second(second).unwrap());
+        let (kind, message) = (LimitKind::Usage, String::new());
+        let limit = Limit { kind, resets_at, window: None, message };
+        let at = |random| lifted_at(&limit, times, Timestamp::UNIX_EPOCH, random).as_second();
+        (at(0.0), at(1.0))
+    }
+
+    #[test]
+    fn a_limit_is_waited_for_as_long_as_was_said_and_a_little_longer() {
+        assert_eq!(wait(Some(100), 3), (100, 110));
+        assert_eq!(wait(Some(7200), 0), (7200, 7230));
+        assert_eq!(wait(Some(-5), 0), (60, 66), "what is over says nothing");
+    }
+
+    #[test]
+    fn a_limit_whose_end_nobody_told_is_tried_less_and_less_often() {
+        assert_eq!([0, 1, 2, 9].map(|times| wait(None, times).0), [300, 600, 1200, 3600]);
+    }
+}

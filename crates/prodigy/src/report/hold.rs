@@ -89,7 +89,21 @@ pub(crate) fn moment(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prodigy_core::job::UsedShare;
+
     use super::{super::fixture::at, *};
+
+    #[test]
+    fn a_limit_is_worth_a_word_when_most_of_it_is_used() {
+        let shown = |share| {
+            let utilization = Some(UsedShare { share, resets_at: None });
+            let job = Job { utilization, ..Job::default() };
+            Hold::of(&job, 4).map(|hold| hold.show(at(0), &TimeZone::UTC))
+        };
+        assert_eq!(shown(0.79), None);
+        assert_eq!(shown(0.8).as_deref(), Some("80% of the limit used"));
+        assert_eq!(shown(0.95).as_deref(), Some("95% of the limit used"));
+    }
 
     #[test]
     fn a_wait_is_shown_by_the_clock_and_counted_down() {

@@ -369,3 +369,15 @@ error_policy:
     assert_eq!(letter["reason"], "the item has cost $1.00, and its budget is $1.00");
     assert_eq!(letter["attempts"], 3);
 }
+
+#[test]
+fn an_agent_is_told_what_is_left_for_its_item() {
+    let world = crate::agents::world(
+        "mode: mapreduce\nbudget: { item_usd: 1 }\n\
+         map:\n  input: { items: [a] }\n  agent_template: [{ claude: one }, { claude: two }]\n",
+    );
+    assert_code(&go(&world), 0);
+    // The first prompt cost a quarter.
+    let asked = crate::agents::left(&world, "claude.argv");
+    assert!(asked.lines().any(|word| word == "--max-budget-usd=0.75"), "{asked}");
+}

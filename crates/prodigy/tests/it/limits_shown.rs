@@ -73,6 +73,18 @@ fn a_terminal_counts_down_to_the_end_of_a_limit() {
 }
 
 #[test]
+fn a_terminal_shows_the_wait_of_a_workflow_of_steps_too() {
+    let world = crate::stories::world(
+        "agents: { claude: { type: simulated, rules: [{ fault: usage_limit, reset_after: 2s }] } }\nsteps:\n- claude: one\n",
+    );
+    let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
+    let (seen, code) = on_a_terminal_of(&world, &args, (90, 24), |_| {});
+    assert_eq!(code, 0, "{seen}");
+    let waits = Regex::new(r"\S usage limit · resumes \d\d:\d\d:\d\d \(in \ds\)").unwrap();
+    assert!(waits.is_match(&seen), "{seen}");
+}
+
+#[test]
 fn another_process_sees_that_a_job_waits_for_a_limit() {
     let world = map_world(&LIMITED.replace("reset_after: 2s", "reset_after: 1h"));
     let mut run = started(&world);

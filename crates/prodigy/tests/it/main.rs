@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
 mod agent_judges;
+mod agent_limits;
 mod agents;
 mod approvals;
 mod approvals_end;
@@ -91,6 +92,7 @@ mod real_sandbox;
 mod real_sessions;
 mod real_world;
 mod reasons;
+mod rehearsals;
 mod repair;
 mod replay_races;
 mod replayed_worktrees;

@@ -6,7 +6,7 @@ use std::fs;
 use insta::assert_snapshot;
 use prodigy_testkit::World;
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     map_world::{assert_code, go, map_world, write_workflow},
@@ -105,6 +105,41 @@ fn a_plan_of_steps_tells_from_earlier_jobs_too() {
     cost      about $0.50 (from 1 job)
               [time]
     ");
+}
+
+#[test]
+fn the_same_text_in_another_file_has_the_same_history() {
+    let text = "agents: { claude: { type: simulated, rules: [{ cost_usd: 0.5 }] } }\nsteps:\n- claude: one\n";
+    let world = stories::world(text);
+    stories::run(&world);
+    world.write("copy.yml", text);
+    world.write("other.yml", text.replace("one", "two"));
+    assert_eq!(document(&world, "copy.yml")["cost_usd"], json!([0.5, 0.5]));
+    assert_eq!(document(&world, "other.yml"), Value::Null);
+}
+
+#[test]
+fn items_that_run_at_once_take_less_time() {
+    let workflow = "
+name: fix
+agents: { claude: { type: simulated, rules: [{ delay: 200ms }] } }
+map:
+  input: { items: [a, b, c, d, e, f, g, h] }
+  max_parallel: 8
+  agent_template:
+    - claude: fix ${item}
+";
+    let world = map_world(workflow);
+    assert_code(&go(&world), 0);
+    let longest = |at_once: &str| {
+        write_workflow(&world, &workflow.replace("max_parallel: 8", at_once));
+        document(&world, "workflow.yml")["duration_ms"][1].as_u64().unwrap()
+    };
+    let alone = longest("max_parallel: 1");
+    // Three at once take three turns: the last one has two items.
+    let three = longest("max_parallel: 3");
+    assert!(alone >= 8 * 200, "{alone}");
+    assert!((alone * 3 / 8).abs_diff(three) <= 1, "{alone} {three}");
 }
 
 #[test]

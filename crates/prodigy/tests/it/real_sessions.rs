@@ -69,6 +69,38 @@ error_policy:
 }
 
 #[test]
+fn a_step_that_is_tried_again_goes_on_with_the_files_as_they_were_left() {
+    let busy = Behaviour::Overloaded.times(1).then(Behaviour::Commit);
+    let script = ModelScript::new(Behaviour::Commit).on("item=plain", busy.clone());
+    let model = ScriptedModel::start(script.on("item=slash", busy));
+    let retry = "retry: { attempts: 2, backoff: { type: fixed, delay: 100ms } }";
+    let world = claude_world(
+        &model,
+        &format!(
+            r#"{CLAUDE}
+map:
+  input: {{ items: [plain, slash] }}
+  item_key: item
+  agent_template:
+    - {{ claude: "Work. item=${{item}}", when: "item == 'plain'", {retry} }}
+    - {{ claude: "/migrate ${{item}}", when: "item == 'slash'", {retry} }}
+"#
+        ),
+    );
+    world.write(".claude/commands/migrate.md", "Migrate as the house does it. item=$ARGUMENTS\n");
+    world.commit_all("Add the command");
+    assert_code(&go(&world), 0);
+    let left = "You were cut off before you had finished. The files are as you left them";
+    let plain = model.turns_of("plain");
+    assert_eq!((plain.len(), &plain[0].session), (2, &plain[1].session));
+    assert!(plain[1].prompt().starts_with(left), "{:?}", plain[1].prompts);
+    // A command is still one, with nothing before or behind it.
+    let slash = model.turns_of("slash");
+    assert_eq!(slash.len(), 2);
+    assert_eq!(slash[1].prompt(), "Migrate as the house does it. item=slash\n");
+}
+
+#[test]
 fn a_session_of_codex_is_gone_on_with_where_the_servers_failed() {
     let busy = Behaviour::Overloaded.times(1).then(Behaviour::Edit);
     let model = ScriptedModel::start(ModelScript::new(busy));

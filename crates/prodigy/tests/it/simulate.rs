@@ -32,7 +32,7 @@ error_policy:
 "#;
 
 /// Makes a world with a remote repository and a scratch directory of its own.
-fn world(workflow: &str) -> World {
+pub(crate) fn world(workflow: &str) -> World {
     let world = map_world(workflow);
     fs::create_dir(world.root().join("scratch")).unwrap();
     world.git(&["clone", "--quiet", "--bare", ".", "../remote.git"]);
@@ -68,7 +68,7 @@ fn is_scratch_empty(world: &World) -> bool {
 
 /// Rehearses the workflow and checks that nothing is changed and nothing left.
 #[track_caller]
-fn simulate(world: &World, more: &[&str]) -> Seen {
+pub(crate) fn simulate(world: &World, more: &[&str]) -> Seen {
     let before = everything(world);
     let args = [&["simulate", "workflow.yml"], more].concat();
     let seen = world.prodigy(&args);

@@ -9,7 +9,7 @@ use prodigy_testkit::World;
 use serde_json::{Value, json};
 
 use crate::{
-    map_world::{assert_code, counts, go, map_world, of_type},
+    map_world::{assert_code, counts, go, has_told, map_world, of_type, started, trace_of},
     stories::records,
 };
 
@@ -196,6 +196,60 @@ error_policy:
     late agent_started
     late agent_completed
     ");
+}
+
+#[test]
+fn what_a_limit_cut_off_is_not_made_again_where_something_outside_may_have_changed() {
+    let world = map_world(
+        r#"
+agents: { claude: { type: simulated, rules: [{ fault: usage_limit, reset_after: 300ms }] } }
+map:
+  input: { items: [a] }
+  agent_template:
+    - { claude: publish it, effects: external }
+"#,
+    );
+    assert_code(&go(&world), 0);
+    assert_snapshot!(trace_of(&world, "item-001"), @"
+    item-001 agent_started 1
+    item-001 agent_failed 1 unknown_commit_state then dead_letter
+    item-001 item_dead_lettered 1 unknown_commit_state
+    ");
+}
+
+#[test]
+fn a_provider_without_room_halves_how_many_are_at_work_and_each_success_allows_one_more() {
+    for fault in ["rate_limited", "overloaded"] {
+        let world = map_world(&format!(
+            r#"
+agents: {{ claude: {{ type: simulated, rules: [{{ prompt: full, fault: {fault}, times: 1 }}, {{ answer: done }}] }} }}
+map:
+  input: {{ items: [full, b, c, d, next, f] }}
+  item_key: item
+  max_parallel: 4
+  agent_template:
+    - shell: case ${{item}} in b|c|d) until test -e ROOT/go; do sleep 0.01; done ;; esac
+      timeout: 20s
+    - claude: "${{item}}"
+error_policy:
+  retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 1ms }} }}
+"#
+        ));
+        let mut run = started(&world);
+        run.until(&world, "there is less room", || has_told(&world, "concurrency_changed"));
+        std::fs::write(world.root().join("go"), "").unwrap();
+        assert_code(&run.seen(&world), 0);
+        let changed = of_type(&world, "concurrency_changed");
+        let most: Vec<_> = changed.iter().map(|record| record["max"].as_u64().unwrap()).collect();
+        assert_eq!(most, [2, 3, 4], "{fault}");
+        // Nobody began while three were at work and two were allowed.
+        let told = records(&world);
+        let at = |kind: &str, item: &str| {
+            told.iter().position(|it| it["event_type"] == kind && it["item_id"] == item).unwrap()
+        };
+        let done = ["b", "c", "d"].map(|item| at("agent_completed", item));
+        assert!(done.iter().min() < Some(&at("agent_started", "next")), "{fault}");
+    }
 }
 
 #[test]

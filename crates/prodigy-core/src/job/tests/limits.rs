@@ -148,6 +148,11 @@ fn a_wait_that_would_be_too_long_stops_the_job() {
     };
     assert_eq!(ending(59), Some(Ending::Paused(PauseReason::UsageLimit)));
     assert_eq!(ending(66), Some(Ending::Completed));
+    // One wait after another is one long wait.
+    let max_wait = Some(Duration::from_secs(100));
+    let quota = QuotaPolicy { max_wait, ..QuotaPolicy::default() };
+    let ending = World { quota, ..world(1, &[Fate::Limited; 2]) }.run(usize::MAX);
+    assert_eq!(ending, Some(Ending::Paused(PauseReason::UsageLimit)));
     let quota = QuotaPolicy { on_limit: OnLimit::Stop, ..QuotaPolicy::default() };
     let ending = World { quota, ..world(1, &[Fate::Limited]) }.run(usize::MAX);
     assert_eq!(ending, Some(Ending::Paused(PauseReason::UsageLimit)));
@@ -251,6 +256,16 @@ fn money_that_is_spent_does_not_keep_a_job_from_what_costs_nothing() {
 }
 
 #[test]
+fn a_budget_is_spent_although_its_parts_have_no_exact_form() {
+    // The sum of ten dimes is a little less than a dollar.
+    let budget = Budget { job_usd: Some(1.0), ..Budget::default() };
+    let mut world = World { budget, cost_usd: 0.1, max_parallel: 1, ..world(12, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::Budget)));
+    assert!(world.job.cost_usd < 1.0, "{}", world.job.cost_usd);
+    assert_eq!(world.job.map.unwrap().counts.successful, 10);
+}
+
+#[test]
 fn fewer_items_start_when_a_limit_comes_closer() {
     let most = |share: f64| {
         let quota = QuotaPolicy { throttle_at: Some(0.8), ..QuotaPolicy::default() };
@@ -262,6 +277,31 @@ fn fewer_items_start_when_a_limit_comes_closer() {
         world.job.map.as_ref().unwrap().running().len()
     };
     assert_eq!([0.5, 0.79, 0.8, 0.9, 0.99, 1.0].map(most), [10, 10, 10, 5, 1, 1]);
+}
+
+#[test]
+fn as_many_as_usual_start_once_a_limit_that_came_close_begins_anew() {
+    let most = |later: u64| {
+        let quota = QuotaPolicy { throttle_at: Some(0.8), ..QuotaPolicy::default() };
+        let mut world = World { quota, max_parallel: 10, ..world(40, &[Fate::Hangs; 40]) };
+        world.run(6);
+        let resets_at = world.now.checked_add(Duration::from_secs(60)).ok();
+        world.write(Event::QuotaWarned { share: 0.9, window: None, resets_at }.into());
+        world.now = world.now.checked_add(Duration::from_secs(later)).unwrap();
+        world.run(usize::MAX);
+        world.job.map.as_ref().unwrap().running().len()
+    };
+    assert_eq!([0, 59, 60].map(most), [5, 5, 10]);
+}
+
+#[test]
+fn nobody_starts_in_the_place_of_one_that_found_a_provider_without_room() {
+    let fates = [Fate::Overloaded, Fate::Hangs, Fate::Hangs, Fate::Hangs, Fate::Hangs];
+    let mut world = World { max_parallel: 4, ..world(8, &fates) };
+    assert_eq!(world.run(usize::MAX), None, "no answer comes");
+    // Two may be under way, and three are.
+    let begun = world.journal.iter().filter(|it| it.event.event_type() == "agent_started").count();
+    assert_eq!(begun, 4);
 }
 
 #[test]
