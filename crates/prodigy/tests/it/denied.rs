@@ -35,14 +35,21 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"resul
     · job job · workflow.yml · 6 steps
     ✗ 1 claude: plain: the agent changed nothing: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ~ 1 claude: plain (failed, going on)  [time]
+    ~ 2 claude: captured: warning about claude: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ✓ 2 claude: captured  [time]
+    ~ 3 claude: formed: warning about claude: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ✓ 3 claude: formed  [time]
+    ~ 4 claude: filed: warning about claude: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ✓ 4 claude: filed  [time]
+    ~ 5 claude: looking: warning about claude: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ✓ 5 claude: looking  [time]
+    ~ 6.validate.1 claude: judge: warning about claude: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ✓ 6 shell: true  [time]
     · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
 
     completed with failures: 1 step failed · 6 of 6 steps · cost unknown
+    warnings: 5; the events `agent_warned` tell all
+      it was not allowed to use `Bash` (ls); `allowed_tools` can allow it  step 2, step 3, step 4, step 5, step 6.validate.1
     nothing to merge: the steps made no commit
     next: prodigy events job
     ");
