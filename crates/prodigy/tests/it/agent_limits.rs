@@ -11,12 +11,12 @@ use crate::{
 #[test]
 fn an_agent_that_says_nothing_is_stalled_and_one_that_talks_too_long_is_late() {
     let world = world(
-        r#"
+        r"
 steps:
   - { claude: silent, idle_timeout: 1s, timeout: 20s, on_failure: true }
   - { claude: talking, idle_timeout: 2s, timeout: 3s, on_failure: true }
   - { claude: silent, timeout: 20s, on_failure: true }
-"#,
+",
     );
     let script = r#"read -r prompt
 case "$prompt" in

@@ -308,7 +308,7 @@ fn a_conflict_keeps_nothing_else_from_going_on() {
 #[test]
 fn nobody_is_asked_to_resolve_what_has_nothing_in_common() {
     let world = map_world(
-        r#"
+        r"
 agents: { mender: { type: simulated } }
 map:
   input: { items: [orphan] }
@@ -316,7 +316,7 @@ map:
   on_conflict: mender
   agent_template:
     - shell: git checkout --quiet --orphan new; echo x > x; git add x; git commit --quiet -m orphan
-"#,
+",
     );
     assert_code(&go(&world), 0);
     assert_snapshot!(trace_of(&world, "orphan"), @"

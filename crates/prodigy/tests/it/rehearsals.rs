@@ -53,7 +53,7 @@ error_policy:
 #[test]
 fn a_check_of_what_is_outside_is_not_run_and_finds_nothing() {
     let world = world(
-        r#"
+        r"
 map:
   input: { items: [a] }
   agent_template:
@@ -62,7 +62,7 @@ map:
       check: touch ROOT/outside-checked
 error_policy:
   retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } }
-"#,
+",
     );
     world.write("faults.yml", "rules: [{ fault: crash, times: 1 }]\n");
     let seen = simulate(&world, &["--faults", "faults.yml", "--json", "--fail-on-dlq"]);

@@ -10,7 +10,7 @@ use crate::map_world::{assert_code, beside, go, map_world};
 /// a directory, which is named by a variable if it is not where it usually is.
 fn account(place: &str, variable: Option<&str>) -> String {
     let world = map_world(
-        r#"
+        r"
 sandbox: { type: bubblewrap, write: [ROOT/out] }
 agents:
   mine:
@@ -21,7 +21,7 @@ map:
   agent_template:
     - { agent: { use: mine, prompt: work } }
     - shell: cd ROOT/PLACE; cp .credentials.json ROOT/out/script; echo x > session && echo written > ROOT/out/it || true
-"#,
+",
     );
     world.write("workflow.yml", world.read("workflow.yml").replace("PLACE", place));
     world.commit_all("Name the place");
@@ -86,7 +86,7 @@ fn what_others_left_for_a_while_is_not_seen_and_what_a_step_leaves_is_gone() {
     let others = tempfile::Builder::new().prefix("prodigy-test-").tempfile_in("/tmp").unwrap();
     let others = others.path().display().to_string();
     let world = map_world(
-        r#"
+        r"
 sandbox: { type: bubblewrap, write: [ROOT/out] }
 map:
   input: { items: [one] }
@@ -95,7 +95,7 @@ map:
         { test -e OTHERS && echo seen || echo unseen
           echo mine > OTHERS && cat OTHERS
           ls -A /var/tmp; } > ROOT/out/it 2>&1
-"#,
+",
     );
     world.write("workflow.yml", world.read("workflow.yml").replace("OTHERS", &others));
     world.commit_all("Name the file");
@@ -109,13 +109,13 @@ map:
 #[test]
 fn the_home_of_prodigy_is_hidden_also_where_what_is_around_it_is_named() {
     let world = map_world(
-        r#"
+        r"
 sandbox: { type: bubblewrap, read: [ROOT], write: [ROOT/out] }
 map:
   input: { items: [one] }
   agent_template:
     - shell: cat ROOT/beside > ROOT/out/it; ls -A ROOT/home >> ROOT/out/it
-"#,
+",
     );
     fs::create_dir(world.root().join("out")).unwrap();
     fs::write(world.root().join("beside"), "readable\n").unwrap();

@@ -201,13 +201,13 @@ error_policy:
 #[test]
 fn what_a_limit_cut_off_is_not_made_again_where_something_outside_may_have_changed() {
     let world = map_world(
-        r#"
+        r"
 agents: { claude: { type: simulated, rules: [{ fault: usage_limit, reset_after: 300ms }] } }
 map:
   input: { items: [a] }
   agent_template:
     - { claude: publish it, effects: external }
-"#,
+",
     );
     assert_code(&go(&world), 0);
     assert_snapshot!(trace_of(&world, "item-001"), @"
