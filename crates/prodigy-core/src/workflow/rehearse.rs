@@ -18,6 +18,10 @@ pub const WOULD_RUN: &str = "would run: ";
 /// The agent that stands in for commands that change something outside.
 const OUTSIDE: &str = "outside";
 
+/// Moves the target to what is to be merged, unless that was done.
+const MERGE: &str = r#"git merge-base --is-ancestor "${merge.source_branch}" "${merge.target_branch}" ||
+git update-ref "refs/heads/${merge.target_branch}" "${merge.source_branch}""#;
+
 /// How a workflow is rehearsed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rehearsal {
@@ -57,6 +61,8 @@ impl Rehearsal {
             let agent = free(self.hurried(self.agent.clone()));
             workflow.agents.insert(outside, AgentConfig::Simulated(agent));
         }
+        hear_judges(workflow);
+        merge_in_the_end(workflow);
         self.hurry_policies(workflow);
     }
 
@@ -166,6 +172,38 @@ fn free(mut agent: SimulatedAgent) -> SimulatedAgent {
         (work.cost_usd, work.tokens) = (0.0, Usage::default());
     }
     agent
+}
+
+/// Lets what agents say as judges count, and not a file: nobody writes it in their stead.
+fn hear_judges(workflow: &mut Workflow) {
+    each_step(workflow, &mut |step| {
+        if let Some(validate) = &mut step.validate
+            && validate.steps.last().is_some_and(is_agent)
+        {
+            validate.result_file = None;
+        }
+    });
+}
+
+/// Merges after merge steps in which something stands in for who would have merged.
+fn merge_in_the_end(workflow: &mut Workflow) {
+    let Some(merge) = &mut workflow.merge else { return };
+    let mut stands_in = false;
+    each(&mut merge.steps, &mut |step| stands_in |= is_agent(step));
+    let names = Names { roots: ["merge".to_owned()].into() };
+    if let Ok(script) = Script::parse(MERGE, &names, Dialect::Posix, false)
+        && stands_in
+    {
+        let name = Some("merge, as the steps before would have done".to_owned());
+        merge.steps.push(Step { name, ..Step::shell(script) });
+    }
+}
+
+fn is_agent(step: &Step) -> bool {
+    match step.action {
+        StepAction::Agent { .. } => true,
+        StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => false,
+    }
 }
 
 /// Keeps a step from changing anything outside; returns whether an agent stands in for it.

@@ -153,20 +153,18 @@ impl<'a> Asking<'a> {
         if !conversation.is_kept() {
             return;
         }
-        let cut_off = conversation.told();
-        let failed = self.workplace.past.told(self.which.path).filter(|_| cut_off.is_none());
-        // The rest of a command is its argument, so what is said besides has another place.
-        if self.prompt.trim_start().starts_with('/') {
-            let all = self.system_prompt.take().into_iter();
-            let all = all.chain(cut_off.map(str::to_owned)).chain(failed);
-            let all: Vec<String> = all.collect();
-            self.system_prompt = Some(all.join("\n\n")).filter(|text| !text.is_empty());
+        // A session that goes on knows what a command stands for, so its name is enough; and
+        // claude hears nothing new in a system prompt then.
+        if let Some(cut_off) = conversation.told() {
+            self.prompt = format!("{cut_off}\n\n{}", self.prompt);
             return;
         }
-        if let Some(cut_off) = cut_off {
-            self.prompt = format!("{cut_off}\n\n{}", self.prompt);
-        }
-        if let Some(failed) = failed {
+        let Some(failed) = self.workplace.past.told(self.which.path) else { return };
+        // The rest of a command is its argument, so what is said besides has another place.
+        if self.prompt.trim_start().starts_with('/') {
+            let own = self.system_prompt.take().into_iter();
+            self.system_prompt = Some(own.chain([failed]).collect::<Vec<_>>().join("\n\n"));
+        } else {
             self.prompt = format!("{}\n\n{failed}", self.prompt);
         }
     }

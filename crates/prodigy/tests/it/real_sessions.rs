@@ -94,10 +94,14 @@ map:
     let plain = model.turns_of("plain");
     assert_eq!((plain.len(), &plain[0].session), (2, &plain[1].session));
     assert!(plain[1].prompt().starts_with(left), "{:?}", plain[1].prompts);
-    // A command is still one, with nothing before or behind it.
+    // The session knows what the command stands for.
     let slash = model.turns_of("slash");
-    assert_eq!(slash.len(), 2);
-    assert_eq!(slash[1].prompt(), "Migrate as the house does it. item=slash\n");
+    assert_eq!((slash.len(), &slash[0].session), (2, &slash[1].session));
+    let known = slash[1].prompts.iter().map(|prompt| prompt.trim_end());
+    let known = known.filter(|prompt| *prompt == "Migrate as the house does it. item=slash");
+    assert_eq!(known.count(), 1, "{:?}", slash[1].prompts);
+    let last = slash[1].prompt();
+    assert!(last.starts_with(left) && last.ends_with("\n\n/migrate slash"), "{last}");
 }
 
 #[test]

@@ -70,3 +70,35 @@ error_policy:
     let document: Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(document["retries"], json!({ "agent_crashed": 1 }), "{seen}");
 }
+
+#[test]
+fn who_judges_or_merges_is_stood_in_for() {
+    let world = world(
+        r#"
+map:
+  input: { items: [a] }
+  agent_template:
+    - claude: work
+      commit_required: true
+      validate: { claude: judge, threshold: 90 }
+    - shell: test "${validation.completion_percentage}" -eq 100
+    - shell: "true"
+      validate: { commands: [{ shell: judge outside, effects: external }], result_file: judged.json }
+merge:
+  - claude: "merge ${merge.source_branch}"
+  - { shell: git push origin main, effects: external }
+"#,
+    );
+    let seen = simulate(&world, &["--json"]);
+    assert_code(&seen, 0);
+    let document: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(document["would_run"].as_array().unwrap().len(), 2, "{document:#}");
+    // What a rule says of the judge holds.
+    let rule = r#"rules: [{ prompt: "^judge$", answer: '{"completion_percentage": 89}' }]"#;
+    world.write("faults.yml", rule);
+    let seen = simulate(&world, &["--faults", "faults.yml"]);
+    assert!(
+        seen.stderr.contains("dead letter: item-001 after 1 attempt: validation_failed"),
+        "{seen}"
+    );
+}

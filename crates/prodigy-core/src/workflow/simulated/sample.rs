@@ -13,6 +13,7 @@ pub(super) fn made_up(mut work: SimulatedWork, request: &SimulatedRequest<'_>) -
     if work.answer.is_none() && work.result.is_none() {
         match request.schema {
             Some(schema) => work.result = Some(fitting(schema)),
+            None if is_judge(request.step) => work.result = Some(all_done()),
             None => work.answer = Some(answer(request.format).to_owned()),
         }
     }
@@ -33,6 +34,16 @@ pub(super) fn edit(request: &SimulatedRequest<'_>) -> SimulatedEdit {
         content: format!("attempt {}\n{}\n", request.attempt, request.prompt),
         append: true,
     }
+}
+
+/// Returns whether a step judges another one.
+fn is_judge(step: &str) -> bool {
+    step.rsplit('.').nth(1) == Some("validate")
+}
+
+/// Returns the judgement that nothing is missing.
+fn all_done() -> Value {
+    json!({ "completion_percentage": 100, "status": "complete", "missing": [], "gaps": {} })
 }
 
 /// Returns an answer that can be read in a format.
