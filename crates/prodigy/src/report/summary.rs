@@ -136,7 +136,10 @@ impl Over<'_> {
 
     /// Says what is to be known of what was done, more about what it cost, and what is left.
     pub(super) fn tell_more(&self, out: &mut Output) {
-        warnings::show(&self.notebook.warnings, out);
+        let events = format!("{} events {} --type agent_warned", self.program, self.id);
+        // Of a rehearsal nothing is left to look at.
+        let events = Some(events.as_str()).filter(|_| !self.is_rehearsal);
+        warnings::show(&self.notebook.warnings, events, out);
         let money = self.money();
         for (name, parts) in [("cost", money.details()), ("budget", money.left())] {
             if !parts.is_empty() {

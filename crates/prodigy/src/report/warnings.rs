@@ -44,10 +44,11 @@ pub(crate) fn lines(warnings: &Warnings) -> Vec<String> {
     shown.collect()
 }
 
-/// Says at the end of a run what is to be known, with the command that tells more.
-pub(super) fn show(warnings: &Warnings, out: &mut Output) {
+/// Says at the end of a run what is to be known, with the command that tells all of it.
+pub(super) fn show(warnings: &Warnings, tells_all: Option<&str>, out: &mut Output) {
     let Some(in_all) = in_all(warnings) else { return };
-    out.note(format_args!("warnings: {in_all}; the events `agent_warned` tell all"));
+    let more = tells_all.map(|command| format!("; `{command}` tells all")).unwrap_or_default();
+    out.note(format_args!("warnings: {in_all}{more}"));
     for line in lines(warnings) {
         out.note(format_args!("  {line}"));
     }

@@ -378,7 +378,7 @@ echo '{{"type":"result","subtype":"success","is_error":false,"num_turns":1,"resu
     ✓ 3 claude: denied  [time]
 
     completed with failures: 1 step failed · 3 of 3 steps · cost unknown
-    warnings: 2; the events `agent_warned` tell all
+    warnings: 2; `prodigy events job --type agent_warned` tells all
       it was not allowed to use `Bash` (git commit); `allowed_tools` can allow it  step 2, step 3
     merged into main at [commit]
     next: prodigy events job

@@ -57,7 +57,7 @@ fn warnings_about_agents_are_told_while_a_job_runs_and_at_its_end() {
 
     completed · 3 of 3 items done · [time] · cost $1.50
     items: 3 successful
-    warnings: 2 about 2 items; the events `agent_warned` tell all
+    warnings: 2 about 2 items; `prodigy events job --type agent_warned` tells all
       it was not allowed to use `Bash` (git push); `allowed_tools` can allow it  one, two
     cost: $0.50 for each item done
     merged into main at [commit]
