@@ -181,17 +181,23 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
 }
 
 fn user(line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+    // Nobody asks what tools answer that did well, and these are the longest events of all.
+    if !line.contains("\"is_error\"") {
+        return serde_json::from_str::<Head<'_>>(line).ok().map(drop);
+    }
     let said = serde_json::from_str::<Said<'_>>(line).ok()?;
     let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
     let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
-    for block in blocks.iter().filter(|block| json::is(block.kind, "tool_result")) {
+    let has_failed = |block: &&Block<'_>| {
+        json::is(block.kind, "tool_result") && json::flag(block.is_error) == Some(true)
+    };
+    for block in blocks.iter().filter(has_failed) {
         let text = json::text(block.content).unwrap_or_else(|| {
             let parts: Vec<Block<'_>> = json::read(block.content).unwrap_or_default();
             let texts: Vec<_> = parts.iter().filter_map(|part| json::text(part.text)).collect();
             Cow::Owned(texts.join("\n"))
         });
-        let is_error = json::flag(block.is_error).unwrap_or_default();
-        notices.push(Notice::ToolResult { is_error, text: passage(&text, RESULT_BYTES) });
+        notices.push(Notice::ToolFailed { text: passage(&text, RESULT_BYTES) });
     }
     Some(())
 }

@@ -162,11 +162,12 @@ fn completed(heard: &mut Heard, item: &Item<'_>, notices: &mut Vec<Notice>) {
         let id = json::text(item.id).unwrap_or_default();
         heard.deny(id, Denied { tool: tool.into_owned(), about: item.about() });
     }
-    let complaint = json::read::<Complaint<'_>>(item.error);
-    let text = json::text(item.output).or_else(|| json::text(complaint?.message));
-    let is_error = !json::is(item.status, "completed") && item.status.is_some();
-    let text = passage(&text.unwrap_or_default(), RESULT_BYTES);
-    notices.push(Notice::ToolResult { is_error, text });
+    if item.status.is_some() && !json::is(item.status, "completed") {
+        let complaint = json::read::<Complaint<'_>>(item.error);
+        let text = json::text(item.output).or_else(|| json::text(complaint?.message));
+        let text = passage(&text.unwrap_or_default(), RESULT_BYTES);
+        notices.push(Notice::ToolFailed { text });
+    }
 }
 
 /// Takes a complaint, which is about a request that is made again or about the end.

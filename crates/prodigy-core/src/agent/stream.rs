@@ -57,10 +57,8 @@ pub enum Notice {
         /// What it said, from its beginning.
         text: String,
     },
-    /// A tool answered.
-    ToolResult {
-        /// Whether the tool failed or was not allowed.
-        is_error: bool,
+    /// A tool failed or was not allowed.
+    ToolFailed {
         /// What it answered, from its beginning.
         text: String,
     },

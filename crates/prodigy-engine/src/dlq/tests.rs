@@ -8,7 +8,7 @@ mod older;
 mod repair;
 mod unwritable;
 
-use std::{fs, thread};
+use std::{fs, thread, time::Duration};
 
 use prodigy_core::{
     dlq::EntryStatus,
@@ -17,7 +17,7 @@ use prodigy_core::{
 };
 use serde_json::json;
 
-use self::fixture::{World, completed, died, failed, kept, replayed, started};
+use self::fixture::{Doing, World, completed, died, failed, kept, replayed, started};
 use super::*;
 use crate::store::LogFile;
 
@@ -394,30 +394,41 @@ fn two_readers_see_whole_entries_while_a_writer_is_at_work() {
     assert_eq!(world.queue().open_entries(), ITEMS as u64);
 }
 
+/// Lets the next thousand items die, and returns how long that takes.
+fn thousand(run: &mut Doing<'_>, number: usize) -> Duration {
+    let items = (1..=1000).map(|item| number * 1000 + item);
+    let records: Vec<_> =
+        items.flat_map(|item| run.record(item, &[started(1), failed(1), died(1)])).collect();
+    let start = std::time::Instant::now();
+    run.hear(&records);
+    run.settle();
+    start.elapsed()
+}
+
 #[test]
 fn the_ten_thousandth_entry_costs_what_the_first_did() {
     const THOUSANDS: usize = 10;
     let world = World::sized(THOUSANDS * 1000);
     let mut run = world.begin();
-    let mut times = Vec::new();
-    for thousand in 0..THOUSANDS {
-        let items = (1..=1000).map(|item| thousand * 1000 + item);
-        let records: Vec<_> =
-            items.flat_map(|item| run.record(item, &[started(1), failed(1), died(1)])).collect();
-        let start = std::time::Instant::now();
-        run.hear(&records);
-        run.settle();
-        times.push(start.elapsed());
+    let (mut first, mut last) = (Duration::MAX, Duration::MAX);
+    for number in 0..THOUSANDS {
+        let took = thousand(&mut run, number);
+        // Whatever else the machine does, it does to both.
+        if number >= THOUSANDS - 3 {
+            last = last.min(took);
+            let fresh = World::sized(1000);
+            let mut begun = fresh.begin();
+            first = first.min(thousand(&mut begun, 0));
+            begun.finish();
+        }
     }
     run.finish();
-    times.sort();
-    // The slowest of ten may be disturbed; most of them must not be.
-    assert!(times[7] < times[0] * 4, "{times:?}");
+    assert!(last < first * 4, "{last:?} after {first:?}");
     let queue = world.queue();
     assert_eq!(queue.open_entries(), 10_000);
     let start = std::time::Instant::now();
     assert_eq!(queue.headings().take(20).map(Result::unwrap).count(), 20);
-    assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 1, "{:?}", start.elapsed());
     assert_eq!(queue.headings().map(Result::unwrap).count(), 10_000);
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use prodigy_core::mask::MaskStream;
-use rustix::{buffer::spare_capacity, io::Errno};
+use rustix::{buffer::spare_capacity, io::Errno, pipe::fcntl_setpipe_size};
 
 use super::{Printed, forward::Forward, log::Share};
 
@@ -19,10 +19,14 @@ const CHUNK: usize = 64 << 10;
 
 /// How long more is let come together before what is heard is read again. Waking up takes
 /// several times as long as reading an event, here and where it is heard.
-const REST: Duration = Duration::from_millis(25);
+const REST: Duration = Duration::from_millis(50);
 
-/// Who printed as much since the last time would be held up by a rest: the pipe gets full.
-const BUSY: usize = CHUNK / 4;
+/// Who prints as much during a rest would soon be held up by them: the pipe gets full. So there are
+/// none for a while.
+const BUSY: usize = CHUNK;
+
+/// What the pipe of a program that is heard may hold, so that a rest does not hold it up.
+const ROOM: usize = 256 << 10;
 
 /// An output stream being read.
 pub(super) struct Outlet<'a> {
@@ -31,6 +35,7 @@ pub(super) struct Outlet<'a> {
     log: Share<'a>,
     forward: Option<Forward<'a>>,
     rest_until: Option<Instant>,
+    awake_until: Option<Instant>,
     head: Vec<u8>,
     tail: Vec<u8>,
     total: u64,
@@ -44,6 +49,7 @@ impl<'a> Outlet<'a> {
             log,
             forward: None,
             rest_until: None,
+            awake_until: None,
             head: Vec::new(),
             tail: Vec::new(),
             total: 0,
@@ -52,6 +58,10 @@ impl<'a> Outlet<'a> {
 
     /// Lets somebody hear what is read.
     pub(super) fn heard(self, forward: Option<Forward<'a>>) -> Self {
+        if let (Some(pipe), Some(_)) = (&self.pipe, &forward) {
+            // There is a limit for all pipes of a user; without the room it works as well.
+            fcntl_setpipe_size(pipe, ROOM).ok();
+        }
         Self { forward, ..self }
     }
 
@@ -92,7 +102,12 @@ impl<'a> Outlet<'a> {
         self.keep(&masked);
         if let Some(forward) = &mut self.forward {
             forward.send();
-            self.rest_until = (buffer.len() < BUSY).then(|| Instant::now() + REST);
+            let now = Instant::now();
+            if buffer.len() >= BUSY {
+                self.awake_until = Some(now + REST);
+            }
+            let is_awake = self.awake_until.is_some_and(|until| now < until);
+            self.rest_until = (!is_awake).then_some(now + REST);
         }
         Ok(!buffer.is_empty())
     }

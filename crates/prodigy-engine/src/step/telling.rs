@@ -99,7 +99,7 @@ impl<'a> Teller<'a> {
             Notice::Utilization { window, share } => self.warn(window, share),
             // The transcript keeps what it said, and the report what it came to.
             Notice::Spoke { .. }
-            | Notice::ToolResult { .. }
+            | Notice::ToolFailed { .. }
             | Notice::Usage(_)
             | Notice::Retrying { .. }
             | Notice::Limit(_)

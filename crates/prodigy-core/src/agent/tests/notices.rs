@@ -39,8 +39,7 @@ fn claude_tells_what_it_does() {
     Usage(Usage { input_tokens: 100, output_tokens: 1, cache_read_tokens: 900, cache_write_tokens: 40 })
     Tool { name: "Bash", about: "echo one" }
     Tool { name: "Bash", about: "ls /does-not-exist" }
-    ToolResult { is_error: false, text: "one" }
-    ToolResult { is_error: true, text: "Exit code 2\nls: cannot access '/does-not-exist': No such file or directory" }
+    ToolFailed { text: "Exit code 2\nls: cannot access '/does-not-exist': No such file or directory" }
     Spoke { text: "done" }
     Usage(Usage { input_tokens: 200, output_tokens: 2, cache_read_tokens: 1800, cache_write_tokens: 80 })
     Usage(Usage { input_tokens: 200, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 80 })
@@ -92,14 +91,12 @@ fn codex_tells_what_it_does() {
     Session { id: "01a1e3af-051e-7263-9b55-330068945396", model: None, cwd: None, permission_mode: None }
     Spoke { text: "I will make the change." }
     Tool { name: "command_execution", about: "echo done > agent.txt && git add -A && git commit -qm 'agent work'" }
-    ToolResult { is_error: false, text: "" }
     Spoke { text: "done" }
     Usage(Usage { input_tokens: 280, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 0 })
     Ended
     --
     Session { id: "01a1e3ae-8382-7430-8d2f-403a9cafe254", model: None, cwd: None, permission_mode: None }
     Tool { name: "file_change", about: "add /home/ann/repo/note.txt" }
-    ToolResult { is_error: false, text: "" }
     Spoke { text: "done" }
     Usage(Usage { input_tokens: 280, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 0 })
     Ended
@@ -119,7 +116,7 @@ fn what_a_message_wrote_is_known_at_its_end_where_parts_are_streamed() {
         Notice::Session { .. }
         | Notice::Tool { .. }
         | Notice::Spoke { .. }
-        | Notice::ToolResult { .. }
+        | Notice::ToolFailed { .. }
         | Notice::Retrying { .. }
         | Notice::Limit(_)
         | Notice::Utilization { .. }

@@ -101,8 +101,8 @@ impl Transcript {
                 self.speak(&text);
                 self.spoken = text;
             }
-            Notice::ToolResult { is_error: true, text } => self.error(&text),
-            Notice::ToolResult { is_error: false, .. } | Notice::Usage(_) => {}
+            Notice::ToolFailed { text } => self.error(&text),
+            Notice::Usage(_) => {}
             Notice::Retrying { attempt, status, error } => {
                 let status = status.map(|status| format!("{status} ")).unwrap_or_default();
                 let text = format!("request failed, try {attempt}: {status}{error}");
