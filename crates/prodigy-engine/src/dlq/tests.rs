@@ -423,12 +423,12 @@ fn the_ten_thousandth_entry_costs_what_the_first_did() {
         }
     }
     run.finish();
-    assert!(last < first * 4, "{last:?} after {first:?}");
+    assert!(last < first * 2, "{last:?} after {first:?}");
     let queue = world.queue();
     assert_eq!(queue.open_entries(), 10_000);
     let start = std::time::Instant::now();
     assert_eq!(queue.headings().take(20).map(Result::unwrap).count(), 20);
-    assert!(start.elapsed().as_secs() < 1, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
     assert_eq!(queue.headings().map(Result::unwrap).count(), 10_000);
 }
 

@@ -304,3 +304,23 @@ map:
     let fields = ["cost_usd", "tokens", "model"].map(|name| usage[name].to_string());
     assert_snapshot!(fields.join(" "), @r#"0.25 {"input_tokens":1000,"output_tokens":50} "small""#);
 }
+
+#[test]
+fn what_is_huge_unless_told_otherwise_is_read_to_its_end() {
+    let world = map_world(
+        "
+agents: { claude: { type: simulated, rules: [{ fault: huge, answer: the end }] } }
+map:
+  input: { items: [huge] }
+  item_key: item
+  agent_template:
+    - { claude: work, capture: said }
+",
+    );
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    let transcript = world.home().join("logs/repo/job/huge/attempt-1.jsonl");
+    let size = std::fs::metadata(transcript).unwrap().len();
+    assert!(size > 16 << 20, "{size}");
+    assert_eq!(of_type(&world, "agent_completed").len(), 1, "{seen}");
+}
