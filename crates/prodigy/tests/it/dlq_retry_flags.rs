@@ -32,7 +32,7 @@ fn as_many_are_replayed_at_once_as_asked_for() {
         // Each replay waits for the other one, but not for long.
         for (item, other) in [("a", "b"), ("b", "a")] {
             let wait = format!(
-                "touch ROOT/here.{item}; for _ in 1 2 3 4 5; do test -e ROOT/here.{other} && break; sleep 0.1; done"
+                "touch ROOT/here.{item}; for _ in $(seq 30); do test -e ROOT/here.{other} && break; sleep 0.1; done"
             );
             does(&world, item, &wait);
         }

@@ -74,8 +74,8 @@ map:
   result: { schema: { type: object } }
   agent_template:
     - { shell: "echo changed >> README.md; exit 3", when: "item == 'failed'" }
-    - { shell: "touch draft; sleep 60", timeout: 400ms, when: "item == 'slow'" }
-    - { shell: "sleep 60", idle_timeout: 400ms, when: "item == 'silent'" }
+    - { shell: "touch draft; sleep 60", timeout: 2s, when: "item == 'slow'" }
+    - { shell: "sleep 60", idle_timeout: 2s, when: "item == 'silent'" }
     - { shell: "touch draft", commit_required: true, when: "item == 'lazy'" }
     - shell: "true"
       when: "item == 'judged'"
@@ -94,10 +94,10 @@ map:
         item-001 command_failed (agent) at map.1: `echo changed >> README.md; exit 3` failed with exit code 3
           1 command_failed CommandFailed, shell: echo changed >> README.md; exit 3
           left prodigy/job/item-001, README.md modified, kept
-        item-002 timeout (transient) at map.2: still running after 400ms
+        item-002 timeout (transient) at map.2: still running after 2s
           1 timeout Timeout, shell: touch draft; sleep 60
           left prodigy/job/item-002, draft new, kept
-        item-003 stalled (transient) at map.3: printed nothing for 400ms
+        item-003 stalled (transient) at map.3: printed nothing for 2s
           1 stalled Timeout, shell: sleep 60
         item-004 no_commit (agent) at map.4: the step made no commit, and `commit_required` is set
           1 no_commit CommitValidationFailed, shell: touch draft

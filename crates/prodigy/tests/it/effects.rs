@@ -98,11 +98,11 @@ fn what_may_have_been_done_is_not_tried_again() {
 
 #[test]
 fn a_change_that_was_cut_off_is_unknown() {
-    let world = policy_world("timeout: 300ms", RETRY);
+    let world = policy_world("timeout: 2s", RETRY);
     put(&world, "does.after.a", "sleep 100\n");
     assert_code(&go(&world), 0);
     assert_eq!(made(&world), 1);
-    assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by timeout: still running after 300ms");
+    assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by timeout: still running after 2s");
     let entry = letter(&world, "item-001");
     assert_eq!([&entry["cause_code"], &entry["commit_state"]], ["timeout", "unknown"]);
 }

@@ -136,7 +136,7 @@ fn a_second_ctrl_c_does_not_wait() {
         asked.elapsed() > Duration::from_millis(200)
     });
     let seen = started.seen(&world);
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < LONG, "{:?}", asked.elapsed());
     assert_snapshot!(stable(&seen), @"
     ----- stderr -----
     · job job · workflow.yml · 5 steps

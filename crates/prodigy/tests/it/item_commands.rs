@@ -47,7 +47,7 @@ fn widest(world: &World) -> usize {
 #[test]
 fn as_many_items_run_at_once_as_the_command_line_says() {
     let wide = "mode: mapreduce\nmap:\n  input: { items: [1, 2, 3, 4] }\n  max_parallel: 4\n  \
-                isolation: shared\n  agent_template: [{ shell: sleep 0.2 }]\n";
+                isolation: shared\n  agent_template: [{ shell: sleep 1 }]\n";
     let world = stories::world(wide);
     let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
     assert_eq!((seen.code, widest(&world)), (Some(0), 4), "{seen}");
@@ -147,7 +147,7 @@ fn a_job_without_items_fails_if_that_is_wanted() {
 fn a_job_is_resumed_with_another_number_of_items_at_once() {
     let workflow = "mode: mapreduce\nmap:\n  input: { items: [1, 2, 3, 4, 5, 6] }\n  max_parallel: 1\n  \
                     isolation: shared\n  agent_template:\n    - shell: test -e $GO || sleep 60\n    \
-                    - shell: sleep 0.2\n";
+                    - shell: sleep 1\n";
     let world = stories::world(workflow);
     let go = world.home().join("go");
     let with_go = |args: &[&str]| {

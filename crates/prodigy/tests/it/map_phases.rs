@@ -128,7 +128,7 @@ map: { input: { items: [x] }, agent_template: [{ shell: 'echo "${first}" > ROOT/
 #[test]
 fn the_time_limits_of_setup_reduce_and_merge_cover_the_whole_phase() {
     let map = "map: { input: { items: [x] }, agent_template: [{ shell: 'echo x > x', auto_commit: true }] }\n";
-    let steps = "{ timeout: 400ms, commands: [{ shell: 'sleep 0.1' }, { shell: 'sleep 30' }] }\n";
+    let steps = "{ timeout: 2s, commands: [{ shell: 'sleep 0.1' }, { shell: 'sleep 30' }] }\n";
     for (phase, step) in [("setup", "setup.2"), ("reduce", "reduce.2"), ("merge", "merge.2")] {
         let world = map_world(&format!("{map}{phase}: {steps}"));
         assert_code(&go(&world), 1);

@@ -105,7 +105,7 @@ map:
           echo '{"reason_code":"rate_limited"}' > "$PRODIGY_RESULT_FILE"; sleep 20
         fi
         exit 3
-      timeout: 500ms
+      timeout: 2s
 error_policy: { retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } } }
 "#,
     );

@@ -437,7 +437,7 @@ fn a_terminal_shows_totals_and_agents_and_keeps_only_what_matters() {
   isolation: shared
   agent_template:
     - name: "step \e[31m\rover\nforged"
-      shell: sleep 0.3; test ${item} != bad
+      shell: sleep 0.8; test ${item} != bad
 error_policy: { error_collection: immediate }
 "#;
     let shown = |columns, rows| {

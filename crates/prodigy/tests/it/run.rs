@@ -343,7 +343,7 @@ steps:
 #[test]
 fn limits_end_the_step() {
     let world = world(
-        "- shell: sleep 60\n  timeout: 200ms\n  on_failure: true\n- shell: echo begun; sleep 60\n  idle_timeout: 300ms\n",
+        "- shell: sleep 60\n  timeout: 200ms\n  on_failure: true\n- shell: echo begun; sleep 60\n  idle_timeout: 2s\n",
     );
     assert_snapshot!(run(&world), @"
     ----- stderr -----

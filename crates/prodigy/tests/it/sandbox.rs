@@ -226,7 +226,7 @@ fn nothing_in_the_sandbox_outlives_a_killed_prodigy() {
 fn a_step_that_takes_too_long_is_asked_to_end_and_then_killed() {
     let script = daemons("302345");
     let world = item_world(WITH_OUT, &script);
-    let text = world.read("workflow.yml") + "      timeout: 1s\n";
+    let text = world.read("workflow.yml") + "      timeout: 3s\n";
     world.write("workflow.yml", text);
     let begun = Instant::now();
     let seen = go(&world);

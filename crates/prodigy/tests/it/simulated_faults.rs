@@ -111,7 +111,7 @@ fn two_items_that_edit_the_same_file_conflict() {
     let world = map_world(
         r#"
 agents:
-  claude: { type: simulated, rules: [{ fault: conflict, delay: 300ms }] }
+  claude: { type: simulated, rules: [{ fault: conflict, delay: 2s }] }
 map:
   input: { items: [a, b] }
   max_parallel: 2
@@ -193,7 +193,8 @@ error_policy:
         if item != "job" && !items.contains(&item) {
             items.push(item);
         }
-        let who = ["who tries", "the other"].into_iter().zip(&items).find(|(_, named)| **named == item);
+        let who =
+            ["who tries", "the other"].into_iter().zip(&items).find(|(_, named)| **named == item);
         Some(format!("{} {kind}", who.map_or("job", |(who, _)| who)))
     });
     assert_snapshot!(after.collect::<Vec<_>>().join("\n"), @"
