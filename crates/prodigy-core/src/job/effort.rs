@@ -114,14 +114,24 @@ impl Efforts {
     }
 }
 
-/// Returns the range in which most of the values are: all but the tenth at each end.
-pub fn most_of(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let aside = values.len() / 10;
-    let low = values.get(aside)?;
-    let high = values.get(values.len().checked_sub(1 + aside)?)?;
-    Some((*low, *high))
+/// Returns the range in which the sum of so many more values will be, most likely: nine times of ten.
+///
+/// The more values there are, the less the sum strays from its mean, and the more of them are known,
+/// the better the mean is known. It is never outside of what the least and the greatest add up to.
+#[expect(clippy::cast_precision_loss, reason = "an estimate needs no exact numbers")]
+pub fn range_of_sum(values: impl Iterator<Item = f64>, times: f64) -> Option<(f64, f64)> {
+    /// How many standard deviations around the mean hold nine of ten.
+    const REACH: f64 = 1.645;
+    let values: Vec<f64> = values.collect();
+    let least = values.iter().copied().reduce(f64::min)?;
+    let greatest = values.iter().copied().reduce(f64::max)?;
+    let known = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / known;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let variance = squares / (known - 1.0).max(1.0);
+    let stray = REACH * (variance * (times + times * times / known)).sqrt();
+    let (sum, least, greatest) = (mean * times, least * times, greatest * times);
+    Some(((sum - stray).clamp(least, greatest), (sum + stray).clamp(least, greatest)))
 }
 
 #[cfg(test)]
@@ -177,13 +187,27 @@ mod tests {
     }
 
     #[test]
-    fn the_odd_ones_are_left_out_of_a_range_once_there_are_enough() {
-        let range = |count: u32| most_of((1..=count).map(f64::from));
-        assert_eq!(
-            [0, 1, 2, 9].map(range),
-            [None, Some((1.0, 1.0)), Some((1.0, 2.0)), Some((1.0, 9.0))]
-        );
-        assert_eq!(range(10), Some((2.0, 9.0)));
-        assert_eq!(range(100), Some((11.0, 90.0)));
+    fn a_sum_strays_less_the_more_is_known_and_the_more_is_added_up() {
+        // Values of 1 and 3 in turn: their mean is 2.
+        let range = |known: u32, times: f64| {
+            let values = (0..known).map(|at| f64::from(1 + at % 2 * 2));
+            let round = |value: f64| (value * 100.0).round() / 100.0;
+            range_of_sum(values, times).map(|(low, high)| (round(low), round(high)))
+        };
+        assert_eq!(range(0, 5.0), None);
+        assert_eq!(range(1, 5.0), Some((5.0, 5.0)));
+        assert_eq!(range(2, 5.0), Some((5.0, 15.0)));
+        assert_eq!(range(100, 1.0), Some((1.0, 3.0)));
+        assert_eq!(range(10, 100.0), Some((142.49, 257.51)));
+        assert_eq!(range(1000, 100.0), Some((182.74, 217.26)));
+        assert_eq!(range(1000, 0.0), Some((0.0, 0.0)));
+    }
+
+    #[test]
+    fn a_few_dear_ones_are_part_of_the_sum() {
+        let values = (0..100_u32).map(|at| if at < 5 { 100.0 } else { 0.0 });
+        let (low, high) = range_of_sum(values, 1000.0).unwrap();
+        assert!((1200.0..1300.0).contains(&low), "{low}");
+        assert!((8700.0..8800.0).contains(&high), "{high}");
     }
 }

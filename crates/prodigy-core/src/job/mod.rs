@@ -30,7 +30,7 @@ pub use activity::Activity;
 pub use costs::Costs;
 pub use decide::{Action, Decision, Ending, Input, Surroundings, decide};
 pub use dispatch::POISON;
-pub use effort::{Effort, Efforts, most_of};
+pub use effort::{Effort, Efforts, range_of_sum};
 pub use item_summary::{BusyAgent, Circuit, ItemSummary};
 pub use items::{ItemAction, ItemInput, MapRules};
 pub use map::{Conflict, ItemCounts, ItemState, MapState, Merging, Stage};

@@ -76,7 +76,8 @@ fn a_replay_that_is_stopped_or_killed_is_taken_up_again() {
             assert_code(&go(&world), 0);
             mend(&world, "a");
             hold(&world, "b");
-            let run = held(&world, "b", RETRY);
+            let mut run = held(&world, "b", RETRY);
+            run.until(&world, "`a` is done", || statuses(&world).starts_with("item-001 resolved"));
             run.signal(signal);
             assert_eq!(run.seen(&world).code, code);
             assert_eq!(statuses(&world).split(", ").nth(1), Some("item-002 replaying"));

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use prodigy_core::{
     event::{Event, JobStarted},
     ids::JobId,
-    job::{Effort, Efforts, most_of},
+    job::{Effort, Efforts, range_of_sum},
     workflow::Body,
 };
 use prodigy_engine::store::{Layout, Reader};
@@ -110,15 +110,13 @@ impl Known {
 
     /// Returns the range of something over all that is to be done.
     fn range(&self, extent: &Extent, of: fn(&Effort) -> f64) -> Option<(f64, f64)> {
-        let own = most_of(self.own.iter().map(of)).unwrap_or_default();
         let rounds = f64::from(extent.rounds);
-        let own = (own.0 * rounds, own.1 * rounds);
+        let own = range_of_sum(self.own.iter().map(of), rounds).unwrap_or_default();
         if self.items.is_empty() {
             return Some(own);
         }
-        let each = most_of(self.items.iter().map(of))?;
-        let items = f64::from(extent.items?);
-        Some((own.0 + each.0 * items, own.1 + each.1 * items))
+        let items = range_of_sum(self.items.iter().map(of), f64::from(extent.items?))?;
+        Some((own.0 + items.0, own.1 + items.1))
     }
 
     /// Returns what all of it may cost; nothing if agents did not say what they cost.
