@@ -80,7 +80,9 @@ fn a_replay_that_is_stopped_or_killed_is_taken_up_again() {
             run.until(&world, "`a` is done", || statuses(&world).starts_with("item-001 resolved"));
             run.signal(signal);
             assert_eq!(run.seen(&world).code, code);
-            assert_eq!(statuses(&world).split(", ").nth(1), Some("item-002 replaying"));
+            let told = trace_of(&world, "item-002");
+            let stopped = statuses(&world);
+            assert_eq!(stopped, "item-001 resolved, item-002 replaying", "{told}");
             release(&world, "b");
             assert_code(&world.prodigy(again), 0);
             assert_eq!(statuses(&world), "item-001 resolved, item-002 resolved", "{again:?}");

@@ -106,7 +106,8 @@ fn sh(script: &str, directory: &Path, mark: &str) -> Launch {
 /// Returns a word that no other test has, in this run or in another.
 fn mark() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("mark-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    // With an end, so that none is the beginning of another.
+    format!("mark-{}-{}.", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Returns the command lines of the living processes with a mark in environment or arguments.

@@ -107,7 +107,7 @@ impl Started {
         let start = Instant::now();
         while !is_so() {
             let is_over = self.child.as_mut().unwrap().try_wait().unwrap().is_some();
-            let is_late = start.elapsed() > Duration::from_secs(20);
+            let is_late = start.elapsed() > Duration::from_secs(60);
             if is_late && !is_over {
                 // It is asked to end, so that it says what it was about.
                 self.signal(Signal::TERM);
@@ -119,7 +119,7 @@ impl Started {
 
     /// Waits, within bounds, until it has ended.
     pub(crate) fn seen(self, world: &World) -> Seen {
-        self.seen_within(world, Duration::from_secs(30))
+        self.seen_within(world, Duration::from_secs(60))
     }
 
     /// Waits until it has ended, but not longer than this.
