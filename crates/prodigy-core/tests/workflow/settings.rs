@@ -246,6 +246,7 @@ steps: [{shell: a}]
     main.yml:4:13: error: `type` must be `claude`, `codex`, `command` or `simulated`, found `robot`
     main.yml:5:31: error: `command` is empty
     main.yml:6:24: error: unknown key `command` in an agent of type `simulated`
+        its keys are `type`, `seed` and `rules`
     main.yml:6:55: error: `(` is not a regular expression: unclosed group
     main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `slow` or `huge`, found `crsh`
         did you mean `crash`?

@@ -185,8 +185,11 @@ fn what_is_no_policy_is_refused() {
     insta::assert_snapshot!(report("version: v1\nversion: v1\n"), @"2:1: key `version` is given twice, in lines 1 and 2");
     insta::assert_snapshot!(report("version: v1\nrules: []\nmap: {}\ntimeout: 3\n"), @"
     2:1: unknown key `rules` in the policy
+      help: its keys are `version`, `dlq_rules`, `defaults`, `limits`, `velocity`, `approver_groups` and `alerts`
     3:1: unknown key `map` in the policy
+      help: its keys are `version`, `dlq_rules`, `defaults`, `limits`, `velocity`, `approver_groups` and `alerts`
     4:1: unknown key `timeout` in the policy
+      help: its keys are `version`, `dlq_rules`, `defaults`, `limits`, `velocity`, `approver_groups` and `alerts`
     ");
     insta::assert_snapshot!(report("version: [\n"), @"2:1: not valid YAML: while parsing a node, did not find expected node content");
 }
@@ -413,6 +416,7 @@ fn numbers_times_and_rates_are_checked() {
     2:28: `replays_per_item` must be a whole number from 0, found `-1`
     2:42: `cost_usd` must be a number from 0, found `lots`
     2:48: unknown key `per_day` in `limits`
+      help: its keys are `replays_per_item`, `replays_per_signature` and `cost_usd`
     ");
     insta::assert_snapshot!(report("version: v1\nvelocity: {rate: fast, concurrency: 0, canary: [], abort_failure_ratio: 1.5}\n"), @"
     2:18: `fast` is not a rate; write for example `6/min` or `1/s`

@@ -304,8 +304,9 @@ impl Checker<'_> {
         let meant = suggest::meant(&key.text, record);
         let meant_so = meant.map(|name| format!("did you mean `{name}`?"));
         diagnostic.help = meant_so.or_else(|| suggest::able(&key.text, record)).or_else(|| {
-            let home = suggest::home(&key.text, record, &self.enclosing)?;
-            Some(format!("`{}` belongs in {home}", key.text))
+            let home = suggest::home(&key.text, record, &self.enclosing);
+            let belongs = home.map(|home| format!("`{}` belongs in {home}", key.text));
+            belongs.or_else(|| suggest::known(record))
         });
         self.report(diagnostic);
         meant

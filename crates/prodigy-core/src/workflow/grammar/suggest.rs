@@ -31,6 +31,20 @@ pub(super) fn able(key: &str, record: &'static RecordShape) -> Option<String> {
     Some(format!("only an agent of type {} can honour it", able.join(" or ")))
 }
 
+/// Names the keys of a record, if they are few enough to be read.
+pub(super) fn known(record: &'static RecordShape) -> Option<String> {
+    const FEW: usize = 12;
+    let current = record.keys().filter(|key| key.deprecated.is_none());
+    let names: Vec<String> = current.map(|key| format!("`{}`", key.name)).collect();
+    match names.as_slice() {
+        [only] => Some(format!("its only key is {only}")),
+        [first @ .., last] if names.len() <= FEW => {
+            Some(format!("its keys are {} and {last}", first.join(", ")))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the other record that an unknown key belongs in, as messages call it.
 ///
 /// `enclosing` are the records around it, the outermost first.
