@@ -112,11 +112,11 @@ fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()
     let event = serde_json::from_str::<System<'_>>(line).ok()?;
     match &*subtype {
         "init" => {
-            let Some(id) = json::owned(event.session_id) else { return Some(()) };
-            let model = json::owned(event.model);
+            let Some(id) = json::session(event.session_id) else { return Some(()) };
+            let model = json::line(event.model);
             if heard.begin(id.clone(), model.clone()) {
-                let cwd = json::owned(event.cwd);
-                let permission_mode = json::owned(event.permission_mode);
+                let cwd = json::line(event.cwd);
+                let permission_mode = json::line(event.permission_mode);
                 notices.push(Notice::Session { id, model, cwd, permission_mode });
             }
         }
@@ -128,7 +128,7 @@ fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()
         // The result tells of it again and says what for; a run that is cut off has no result.
         _ => {
             let about = json::text(event.message).unwrap_or_default();
-            let tool = json::owned(event.tool_name).unwrap_or_default();
+            let tool = json::line(event.tool_name).unwrap_or_default();
             let id = json::text(event.tool_use_id).unwrap_or_default();
             heard.deny(id, Denied { tool, about: one_line(&about, ABOUT_CHARS) });
         }
@@ -153,7 +153,7 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
         }
     } else {
         heard.went_well();
-        heard.model = heard.model.take().or_else(|| json::owned(message.model));
+        heard.model = heard.model.take().or_else(|| json::line(message.model));
     }
     for block in blocks {
         match json::text(block.kind).as_deref() {
@@ -166,7 +166,7 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
             }
             Some("tool_use") => {
                 heard.tools = heard.tools.saturating_add(1);
-                let name = json::owned(block.name).unwrap_or_default();
+                let name = json::line(block.name).unwrap_or_default();
                 notices.push(Notice::Tool { about: about(block.input), name });
             }
             Some(_) | None => {}

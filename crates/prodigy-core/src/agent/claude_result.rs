@@ -42,7 +42,7 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
     let event = serde_json::from_str::<Told<'_>>(line).ok()?;
     let denials: Vec<Denial<'_>> = json::read(event.permission_denials).unwrap_or_default();
     for denial in denials {
-        let tool = json::owned(denial.tool).unwrap_or_default();
+        let tool = json::line(denial.tool).unwrap_or_default();
         let id = json::text(denial.id).unwrap_or_default();
         heard.deny(id, Denied { tool, about: about(denial.input) });
     }

@@ -61,7 +61,7 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
     let Some(kind) = json::text(event.kind) else { return false };
     match &*kind {
         "thread.started" => {
-            let Some(id) = json::owned(event.thread_id) else { return true };
+            let Some(id) = json::session(event.thread_id) else { return true };
             if heard.begin(id.clone(), None) {
                 notices.push(Notice::Session { id, model: None, cwd: None, permission_mode: None });
             }

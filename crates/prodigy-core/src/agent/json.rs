@@ -11,6 +11,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use super::words::one_line;
+
 /// A value that is read later or never.
 pub(super) type Raw<'a> = Option<&'a RawValue>;
 
@@ -44,9 +46,24 @@ pub(super) fn text(raw: Raw<'_>) -> Option<Cow<'_, str>> {
     serde_json::from_str(whole).ok().map(|Lossy(text)| Cow::Owned(text))
 }
 
-/// Returns a text that is kept.
-pub(super) fn owned(raw: Raw<'_>) -> Option<String> {
-    text(raw).map(Cow::into_owned)
+/// Returns a text that is kept and shown in a line.
+pub(super) fn line(raw: Raw<'_>) -> Option<String> {
+    const LONGEST: usize = 300;
+    text(raw).map(|text| one_line(&text, LONGEST))
+}
+
+/// Returns the name of a session, if it can be one: it becomes a part of paths and arguments.
+pub(super) fn session(raw: Raw<'_>) -> Option<String> {
+    text(raw).filter(|name| is_session_name(name)).map(Cow::into_owned)
+}
+
+/// Returns whether a text can be the name of a session: letters, digits, `-` and `_`.
+pub fn is_session_name(name: &str) -> bool {
+    const LONGEST: usize = 128;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    name.len() <= LONGEST
+        && name.bytes().all(is_plain)
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
 }
 
 /// Returns whether a text is there and is the given one.
@@ -74,10 +91,11 @@ pub(super) fn small(raw: Raw<'_>) -> Option<u32> {
     count(raw).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Returns an amount that is not negative.
+/// Returns an amount that is not negative, and of which sums are sums: nobody pays so much.
 pub(super) fn amount(raw: Raw<'_>) -> Option<f64> {
+    const GREATEST: f64 = 1e9;
     let number: f64 = raw?.get().parse().ok()?;
-    (number.is_finite() && number >= 0.0).then_some(number)
+    (0.0..=GREATEST).contains(&number).then_some(number)
 }
 
 /// Returns yes or no.
@@ -127,6 +145,18 @@ mod tests {
     }
 
     #[test]
+    fn a_session_has_a_plain_name() {
+        let read = |json: &str| session(Some(&raw(json)));
+        let uuid = "11111111-2222-4333-8444-555555555555";
+        assert_eq!(read(&format!("\"{uuid}\"")).as_deref(), Some(uuid));
+        assert_eq!(read(r#""thread_1A""#).as_deref(), Some("thread_1A"));
+        for bad in ["", "../up", "a/b", "..", "--flag", "_a", "a b", "a\\nb", "a.b", "é"] {
+            assert_eq!(read(&format!("\"{bad}\"")), None, "{bad}");
+        }
+        assert_eq!(read(&format!("\"{}\"", "a".repeat(129))), None);
+    }
+
+    #[test]
     fn numbers_are_read_as_javascript_writes_them() {
         let read = |json: &str| count(Some(&raw(json)));
         assert_eq!(read("17"), Some(17));
@@ -136,6 +166,11 @@ mod tests {
         assert_eq!(read(r#""17""#), None);
         assert_eq!(small(Some(&raw("99999999999"))), Some(u32::MAX));
         assert_eq!(amount(Some(&raw("8e-05"))), Some(0.000_08));
+        assert_eq!(
+            ["-1", "1e308", "NaN"]
+                .map(|it| amount(RawValue::from_string(it.to_owned()).ok().as_deref())),
+            [None; 3]
+        );
         assert_eq!(flag(Some(&raw("true"))), Some(true));
         assert_eq!(flag(Some(&raw("1"))), None);
     }

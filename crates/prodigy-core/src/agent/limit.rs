@@ -63,7 +63,7 @@ impl RateLimit {
     /// Reads what the provider says, if it says anything.
     pub(super) fn read(raw: Raw<'_>) -> Option<Self> {
         let info = json::read::<Info<'_>>(raw)?;
-        let window = json::owned(info.window);
+        let window = json::line(info.window);
         let windows: BTreeMap<String, Window<'_>> = json::read(info.windows).unwrap_or_default();
         let share = |(name, window): (String, Window<'_>)| {
             json::amount(window.utilization).map(|share| (name, share))

@@ -23,6 +23,7 @@ mod words;
 mod tests;
 
 pub use self::{
+    json::is_session_name,
     judgement::judgement,
     limit::{Limit, LimitKind},
     outcome::{Conclusion, Evidence, RunReport, judge},

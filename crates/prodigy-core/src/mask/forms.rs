@@ -59,7 +59,17 @@ fn encode(text: &str, forms: &mut BTreeSet<Vec<u8>>) {
         }
     }
     let once = json(text);
-    forms.insert(ascii(&once).into());
+    forms.insert(escaped(&once, |c| !c.is_ascii(), false).into());
+    // Some writers keep what a page could take for markup out of their documents, and some
+    // write it in capitals.
+    let markup = |c: char| "<>&\u{2028}\u{2029}".contains(c);
+    forms.insert(escaped(&once, markup, false).into());
+    forms.insert(escaped(&once, |c| !c.is_ascii() || markup(c), false).into());
+    let careful = |c: char| !c.is_ascii() || "<>&'+`\"".contains(c);
+    forms.insert(escaped(&once.replace("\\\"", "\""), careful, true).into());
+    for upper in [true, false] {
+        forms.insert(escaped(text, |_| true, upper).into());
+    }
     forms.insert(once.replace('/', "\\/").into());
     // A document inside a document, as in the transcript of an agent that reads JSON.
     forms.insert(json(&once).into());
@@ -125,17 +135,17 @@ fn json(text: &str) -> String {
     inner.unwrap_or(&quoted).to_owned()
 }
 
-/// Writes everything that is not ASCII as `\uXXXX`, as many JSON writers do.
-fn ascii(text: &str) -> String {
+/// Writes some characters as `\uXXXX`, as many JSON writers do.
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, upper: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_ascii() {
+        if !is_escaped(c) {
             out.push(c);
             continue;
         }
         for unit in c.encode_utf16(&mut [0; 2]) {
             // Writing to a string cannot fail.
-            write!(out, "\\u{unit:04x}").ok();
+            if upper { write!(out, "\\u{unit:04X}") } else { write!(out, "\\u{unit:04x}") }.ok();
         }
     }
     out

@@ -168,6 +168,31 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_hidden_however_json_is_escaped() {
+        let secret = "hunter22&<x>\"q'é/k";
+        let mask = mask(&[secret]);
+        let all = |upper: bool| {
+            let digits = secret.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+            let all = digits.collect::<String>();
+            if upper { all.to_uppercase().replace("\\U", "\\u") } else { all }
+        };
+        let lines = [
+            r#"markup   hunter22\u0026\u003cx\u003e\"q'é/k."#,
+            r#"and more hunter22\u0026\u003cx\u003e\"q'\u00e9/k."#,
+            r"capitals hunter22\u0026\u003Cx\u003E\u0022q\u0027\u00E9/k.",
+            &format!("lower    {}.", all(false)),
+            &format!("upper    {}.", all(true)),
+        ];
+        insta::assert_snapshot!(mask.mask_str(&lines.join("\n")), @r"
+        markup   ***.
+        and more ***.
+        capitals ***.
+        lower    ***.
+        upper    ***.
+        ");
+    }
+
+    #[test]
     fn each_line_of_a_secret_is_hidden_but_not_its_brackets() {
         let mask = mask(&["{\n  \"key\": \"abcdefgh\"\n}\n"]);
         let text = "{\n  \"key\": \"abcdefgh\"\n}\n; \"key\": \"abcdefgh\"; {}";

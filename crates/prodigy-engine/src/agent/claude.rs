@@ -1,8 +1,9 @@
 //! Claude Code, without a terminal.
 
+mod recall;
+
 use std::{
     ffi::{OsStr, OsString},
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -156,21 +157,9 @@ impl Agent for Claude {
     /// may be in another one. Of several transcripts the last one counts.
     fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
         let Some(projects) = self.home(env).map(|home| home.join("projects")) else { return false };
-        let name = format!("{session}.jsonl");
-        let found = fs::read_dir(&projects).into_iter().flatten().flatten();
-        let found = found.map(|project| project.path().join(&name));
-        let dated = found.filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file)));
-        let Some((_, last)) = dated.max() else { return false };
         let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-        let project = project_name(&here);
-        let wanted = projects.join(&project).join(&name);
-        if project.len() > LONGEST_PROJECT || wanted == last {
-            return true;
-        }
-        // Without the copy, the program may still find the one elsewhere.
-        let made = fs::create_dir_all(projects.join(project));
-        made.and_then(|()| fs::copy(last, wanted)).ok();
-        true
+        let project = Some(project_name(&here)).filter(|name| name.len() <= LONGEST_PROJECT);
+        recall::recall(&projects, session, project.as_deref())
     }
 }
 

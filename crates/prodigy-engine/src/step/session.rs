@@ -11,7 +11,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{Heard, StreamDialect, Usage},
+    agent::{Heard, StreamDialect, Usage, is_session_name},
     failure::Failure,
     ids::hex,
     workflow::Ability,
@@ -91,6 +91,7 @@ impl Conversation {
         let before = read(&path);
         let place = place(workplace);
         let own = before.as_ref().and_then(|before| before.session.clone());
+        let own = own.filter(|name| is_session_name(name));
         let id = own.unwrap_or_else(|| uuid.clone());
         let is_here = before.as_ref().is_some_and(|before| before.place == place);
         let cut = if is_here { Cut::Here } else { Cut::Elsewhere };

@@ -103,6 +103,7 @@ mod review_security;
 mod run;
 mod sandbox;
 mod sandbox_agents;
+mod session_names;
 mod simulate;
 mod simulate_agent;
 mod simulated_faults;

@@ -1,5 +1,7 @@
 //! The command line of Claude Code.
 
+use std::fs;
+
 use prodigy_core::{
     json_schema::Schema,
     template::{Names, Sink, Text},
@@ -167,6 +169,41 @@ fn a_session_is_found_wherever_it_was_begun() {
     assert!(agent.recall(id, here.path(), &[]));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "first\nsecond\n");
     assert!(!agent.recall("99999999-2222-4333-8444-555555555555", here.path(), &[]));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test plays the agent")]
+fn links_among_the_sessions_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().unwrap();
+    let here = tempfile::tempdir().unwrap();
+    let config_dir = Some(home.path().to_str().unwrap().to_owned());
+    let agent = claude(ClaudeAgent { config_dir, ..ClaudeAgent::default() }, false);
+    let id = "11111111-2222-4333-8444-555555555555";
+    let file = format!("{id}.jsonl");
+    let projects = home.path().join("projects");
+    let victim = home.path().join("victim");
+    fs::write(&victim, "precious\n").unwrap();
+    fs::create_dir_all(projects.join("other")).unwrap();
+    // Nothing is read through a link.
+    symlink(&victim, projects.join("other").join(&file)).unwrap();
+    assert!(!agent.recall(id, here.path(), &[]));
+    // Nothing is written through one.
+    let wanted = projects.join(project_name(&here.path().canonicalize().unwrap()));
+    fs::create_dir(&wanted).unwrap();
+    symlink(&victim, wanted.join(&file)).unwrap();
+    fs::remove_file(projects.join("other").join(&file)).unwrap();
+    fs::write(projects.join("other").join(&file), "said\n").unwrap();
+    assert!(agent.recall(id, here.path(), &[]));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n");
+    assert_eq!(fs::read_to_string(wanted.join(&file)).unwrap(), "said\n");
+    assert_eq!(fs::read_dir(&wanted).unwrap().count(), 1);
+    // Nor into another directory.
+    let outside = tempfile::tempdir().unwrap();
+    fs::remove_dir_all(&wanted).unwrap();
+    symlink(outside.path(), &wanted).unwrap();
+    assert!(agent.recall(id, here.path(), &[]));
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
 #[test]
