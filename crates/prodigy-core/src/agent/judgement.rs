@@ -29,6 +29,10 @@ pub fn judgement(answer: &str) -> Result<Map<String, Value>, String> {
         if !is_share {
             return Err(format!("`{SHARE}` must be a number from 0 to 100, not {share}"));
         }
+        let is_whole = share.as_f64().is_some_and(|share| share >= 100.0);
+        if is_whole && fields.get(STATUS).is_some_and(|status| status == "incomplete") {
+            return Err(format!("`{SHARE}` is {share}, but `{STATUS}` is `incomplete`"));
+        }
     } else if !fields.get(STATUS).is_some_and(Value::is_string) {
         return Err(format!("`{STATUS}` must be text"));
     }
@@ -43,16 +47,19 @@ fn alone(answer: &str) -> Option<Map<String, Value>> {
 fn last_of(answer: &str) -> Option<Map<String, Value>> {
     let from = answer.len().saturating_sub(LOOKED_AT);
     let mut rest = answer.get((from..=answer.len()).find(|at| answer.is_char_boundary(*at))?..)?;
-    let mut last = None;
+    let (mut last, mut behind) = (None, "");
     while let Some(text) = rest.find('{').and_then(|at| rest.get(at..)) {
         let mut values = Deserializer::from_str(text).into_iter::<Value>();
         let found = values.next().and_then(Result::ok);
         // What is inside an object that was read is not looked at again.
         let read = if found.is_some() { values.byte_offset() } else { 1 };
-        last = found.and_then(fields).or(last);
         rest = text.get(read..).unwrap_or_default();
+        if let Some(found) = found.and_then(fields) {
+            (last, behind) = (Some(found), rest);
+        }
     }
-    last
+    // One that was cut off would have counted.
+    last.filter(|_| !behind.contains(&format!("\"{SHARE}\"")))
 }
 
 fn fields(value: Value) -> Option<Map<String, Value>> {
@@ -122,6 +129,8 @@ mod tests {
             "{\"completion_percentage\": \"100\"}",
             "{\"completion_percentage\": 900}",
             "{\"status\": true}",
+            "{\"completion_percentage\": 100, \"status\": \"incomplete\"}",
+            "As in {\"completion_percentage\": 100}? No: { \"completion_percentage\": 20",
         ];
         insta::assert_snapshot!(answers.map(read).join("\n"), @r#"
         no: it has no JSON object with `completion_percentage` or `status`, but this: nothing
@@ -131,6 +140,8 @@ mod tests {
         no: `completion_percentage` must be a number from 0 to 100, not "100"
         no: `completion_percentage` must be a number from 0 to 100, not 900
         no: `status` must be text
+        no: `completion_percentage` is 100, but `status` is `incomplete`
+        no: it has no JSON object with `completion_percentage` or `status`, but this: `As in {"completion_percentage": 100}? No: { "completion_percentage": 20`
         "#);
     }
 

@@ -19,6 +19,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(5 * 60);
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 /// The least wait: a moment that is over says nothing about when it will be better.
 const LEAST_WAIT: Duration = Duration::from_secs(60);
+/// The least wait after a try that ran into the limit again; then twice as long, and so on.
+const SOON: Duration = Duration::from_secs(1);
 /// The most that is added to a wait at random, so that not everybody comes back at once.
 const MOST_JITTER: Duration = Duration::from_secs(30);
 
@@ -142,12 +144,19 @@ pub(super) fn limited(
 }
 
 /// Returns when to try whether a limit is lifted.
+///
+/// Each try may cost money. So the more of them ran into it, the longer the wait is at least,
+/// whatever the agent says of its end.
 fn lifted_at(limit: &Limit, times: u32, now: Timestamp, random: f64) -> Timestamp {
+    let doubled =
+        |wait: Duration, times: u32| wait.saturating_mul(1 << times.min(20)).min(LONGEST_WAIT);
+    let least =
+        times.checked_sub(1).map_or(Duration::from_millis(1), |failed| doubled(SOON, failed));
     let wait = match limit.resets_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok())
     {
-        Some(wait) => wait.max(Duration::from_millis(1)),
-        None if limit.resets_at.is_some() => LEAST_WAIT,
-        None => FIRST_WAIT.saturating_mul(1 << times.min(10)).min(LONGEST_WAIT),
+        Some(wait) => wait.max(least),
+        None if limit.resets_at.is_some() => doubled(LEAST_WAIT, times),
+        None => doubled(FIRST_WAIT, times),
     };
     let jitter = wait.div_f64(10.0).min(MOST_JITTER).mul_f64(random.clamp(0.0, 1.0));
     later(now, wait.saturating_add(jitter))
@@ -290,6 +299,13 @@ mod tests {
         assert_eq!(wait(Some(100), 3), (100, 110));
         assert_eq!(wait(Some(7200), 0), (7200, 7230));
         assert_eq!(wait(Some(-5), 0), (60, 66), "what is over says nothing");
+        assert_eq!(wait(Some(-5), 2), (240, 264));
+    }
+
+    #[test]
+    fn a_limit_that_is_said_to_end_soon_and_does_not_is_tried_less_and_less_often() {
+        assert_eq!(wait(Some(0), 0).0, 0);
+        assert_eq!([1, 2, 5, 40].map(|times| wait(Some(1), times).0), [1, 2, 16, 3600]);
     }
 
     #[test]

@@ -41,3 +41,19 @@ esac
     "#);
     assert!(seen.contains("3 of 3 steps"), "{seen}");
 }
+
+#[test]
+fn an_agent_that_always_promises_the_end_of_a_limit_is_asked_less_and_less_often() {
+    let world = world("quota: { max_wait: 15s }\nsteps:\n- claude: work\n");
+    let script = r#"cat > /dev/null
+echo '{"type":"result","subtype":"success","is_error":true,"num_turns":9,"total_cost_usd":2.5,"result":"weekly limit reached, resets in 1 second"}'
+exit 1
+"#;
+    program(&world, "claude", script);
+    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
+    assert_eq!(seen.code, Some(75), "{seen}");
+    // Waits of 1, 1, 2 and 4 seconds; then one of 8 would be too long. A slow machine takes some
+    // of that time for the tries themselves.
+    let tries = of_type(&world, "quota_paused").len();
+    assert!((3..=5).contains(&tries), "{tries} {seen}");
+}
