@@ -24,7 +24,7 @@ pub struct CommitPaths {
 impl JobTree {
     /// Returns what a commit in this worktree writes.
     ///
-    /// Those are the loose objects, the branches of the job with their logs, and the
+    /// Those are the loose objects (see [`Repo::pack_loose_objects`]), the branches of the job with their logs, and the
     /// worktree's own directory. Configuration, hooks, packs, the index of the checkout and
     /// every other branch are not among them. A branch is replaced by a new file, so that its
     /// directory has to be writable; the branches of a job share one.
@@ -54,6 +54,17 @@ impl JobTree {
 }
 
 impl Repo {
+    /// Puts a copy of every object that something refers to into a pack.
+    ///
+    /// Whoever makes a commit must write loose objects, and can then remove them as well. Packs
+    /// are not writable for steps in a sandbox. What is loose stays, so nothing changes for
+    /// those who work in the repository meanwhile.
+    pub fn pack_loose_objects(&self) -> Result<(), Error> {
+        // Nothing is said to dumb servers about it, which would change other files.
+        self.call(&["repack", "--quiet", "-l", "-n"]).durable().run()?;
+        Ok(())
+    }
+
     /// Removes what steps in a sandbox needed of a branch's directory, once the branch is gone.
     pub(super) fn close_directory(&self, branch: &str) {
         let references = self.common_dir().join("refs/heads");

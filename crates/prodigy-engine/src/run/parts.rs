@@ -122,6 +122,12 @@ impl Parts {
         let state = begin::state_dir(&settings, &id);
         settings.repo = settings.repo.marked(process::JOB_MARKER, state);
         settings.repo = settings.repo.marked("PRODIGY_AUTOMATION", "true");
+        if settings.sandbox.is_some()
+            && let Err(error) = settings.repo.pack_loose_objects()
+        {
+            let note = format!("objects of the repository are not safe from the sandbox: {error}");
+            settings.reporter.note(&note);
+        }
         let mask = begin::mask(&settings.masked);
         let guard = begin::guard(&settings, &id)?;
         let env = visible(&settings.base_env);

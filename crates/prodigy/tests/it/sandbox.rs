@@ -192,6 +192,29 @@ fn without_a_network_nothing_is_reached() {
     }
 }
 
+#[test]
+fn what_the_repository_held_cannot_be_destroyed_in_the_sandbox() {
+    let world = item_world(
+        "bubblewrap",
+        "objects=$(git rev-parse --path-format=absolute --git-common-dir)/objects\n\
+         chmod -R u+w $objects/??; rm -rf $objects/??/*; rm -rf $objects/pack/* 2> /dev/null; exit 3\n",
+    );
+    world.write("later", "more\n");
+    world.commit_all("Add more");
+    world.write("kept", "stashed\n");
+    world.git(&["add", "kept"]);
+    world.git(&["stash", "push", "--quiet"]);
+    world.write("staged", "staged\n");
+    world.git(&["add", "staged"]);
+    assert_code(&go(&world), 0);
+    assert_eq!(letter(&world, "item-001")["reason_code"], "command_failed");
+    world.git(&["fsck", "--no-dangling", "--no-progress"]);
+    assert_eq!(world.git(&["show", "main:later"]), "more");
+    assert_eq!(world.git(&["show", "stash@{0}:kept"]), "stashed");
+    assert_eq!(world.git(&["show", ":staged"]), "staged");
+    assert_code(&world.prodigy(&["verify", "job"]), 0);
+}
+
 /// Returns whether a process runs that has a text among its arguments.
 fn is_running(argument: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
