@@ -369,6 +369,9 @@ pub enum Event {
         /// The model, if it said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// Whether its provider served it: it was not turned away by a limit or for want of room.
+        #[serde(default)]
+        served: bool,
     },
     /// An agent succeeded, but not without something that a person should know.
     AgentWarned {

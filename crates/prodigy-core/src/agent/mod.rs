@@ -14,6 +14,7 @@ mod limit;
 mod limit_text;
 mod outcome;
 mod reset;
+mod served;
 mod stream;
 mod trouble;
 mod usage;
@@ -27,6 +28,7 @@ pub use self::{
     judgement::judgement,
     limit::{Limit, LimitKind},
     outcome::{Conclusion, Evidence, RunReport, judge},
+    served::is_served,
     stream::{Denied, Heard, Notice, StreamDialect},
     usage::Usage,
 };

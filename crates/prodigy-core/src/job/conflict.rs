@@ -113,8 +113,7 @@ impl Scene<'_> {
         let merging =
             Merging { base: conflict.commits.base.clone(), head: commit.clone(), commits };
         let event = Event::ResolutionCompleted { commit, commits, duration_ms, cost_usd };
-        let mut facts = vec![about(item, Some(agent), event)];
-        facts.extend(self.lifted(item));
+        let facts = vec![about(item, Some(agent), event)];
         let release = ItemAction::Release { agent, failed: false };
         let merge = ItemAction::Merge { item: at, commits: merging };
         let actions = [release, merge].map(Action::Item).into();
@@ -138,8 +137,7 @@ impl Scene<'_> {
         );
         let death = Failure { kind: MERGE, message: why, ..failure.clone() };
         let event = Event::ResolutionFailed { failure, duration_ms, cost_usd };
-        let mut facts = vec![about(item, Some(agent), event), dead(item, Some(agent), death)];
-        facts.extend(self.lifted(item));
+        let facts = vec![about(item, Some(agent), event), dead(item, Some(agent), death)];
         let release = Action::Item(ItemAction::Release { agent, failed: true });
         Decision { facts, actions: vec![release], tick: true, wake: None }
     }

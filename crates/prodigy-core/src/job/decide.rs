@@ -236,7 +236,9 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
         Input::Inside(fact) => {
             // What is spent may be too much for what is under way.
             let tick = matches!(fact.event, Event::AgentUsage { .. });
-            Decision { facts: vec![fact], tick, ..Decision::default() }
+            let lifted = spending::lifted(job, &fact);
+            let facts = [fact].into_iter().chain(lifted).collect();
+            Decision { facts, tick, ..Decision::default() }
         }
         Input::Item(input) => match (&job.map, surroundings.rules) {
             (_, None) => Decision::default(),
@@ -247,17 +249,12 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
             Some(phase) => Decision::note(vec![Event::PhaseStarted { phase, snapshot }]),
             None => Decision::default(),
         },
-        Input::StepDone(step) => {
-            let lifted = job.quota.as_ref().map(|_| Event::QuotaResumed {});
-            let events = lifted.into_iter().chain([Event::StepCompleted(step)]);
-            Decision::note(events.collect())
-        }
+        Input::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
         Input::StepSkipped { step, id, name, when } => {
             Decision::note(vec![Event::StepSkipped { step, id, name, when }])
         }
         Input::StepFailed { step, attempt, failure, duration_ms, log } => {
-            let mut events: Vec<Event> =
-                job.quota.as_ref().map(|_| Event::QuotaResumed {}).into_iter().collect();
+            let mut events = Vec::new();
             // A step of the merge phase has told it already.
             if !step.starts_with("merge.") {
                 let (step, failure) = (step.clone(), failure.clone());
@@ -272,12 +269,8 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
             Decision::note(paused.into_iter().collect())
         }
         Input::Merged { source, target, commit, commits } => {
-            let lifted = job.quota.as_ref().map(|_| Event::QuotaResumed {});
-            let merged = [
-                Event::WorktreeMerged { source, target, commit, commits },
-                Event::PhaseCompleted { phase: PhaseName::Merge },
-            ];
-            Decision::note(lifted.into_iter().chain(merged).collect())
+            let merged = Event::WorktreeMerged { source, target, commit, commits };
+            Decision::note(vec![merged, Event::PhaseCompleted { phase: PhaseName::Merge }])
         }
         Input::NothingToMerge => {
             Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Merge }])

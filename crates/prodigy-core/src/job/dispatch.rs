@@ -69,8 +69,13 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
         let event = Event::JobPaused { reason: PauseReason::ItemsOutstanding, message };
         return Decision::finish(vec![event], Ending::Paused(PauseReason::ItemsOutstanding));
     }
-    let asks = surroundings.names.asks(PhaseName::Map, 0) || map.has_conflicts();
+    let asks = asks(map, surroundings);
     spending::hold(job, surroundings, asks).unwrap_or_else(|| start(job, map, rules, surroundings))
+}
+
+/// Returns whether what can start may ask an agent.
+fn asks(map: &MapState, surroundings: Surroundings<'_>) -> bool {
+    surroundings.names.asks(PhaseName::Map, 0) || map.has_conflicts()
 }
 
 /// Returns whether all that was to be replayed has come to its end.
@@ -149,7 +154,7 @@ fn room(
     let most = map.ceiling.map_or(rules.max_parallel, |ceiling| ceiling.min(rules.max_parallel));
     let most = spending::throttled(job, most, surroundings);
     let mut room = most.saturating_sub(busy);
-    if let Some(paused) = &job.quota {
+    if let Some(paused) = job.quota.as_ref().filter(|_| asks(map, surroundings)) {
         room = room.min(paused.room(surroundings.now));
     }
     // Items that run ahead of the merges start from ever older commits: conflicts and the

@@ -2,7 +2,7 @@
 
 use crate::{
     event::PhaseName,
-    workflow::{Body, Phase, Step, Workflow},
+    workflow::{Body, MapReduce, OnItemFailure, Phase, Step, Workflow},
 };
 
 /// What progress calls the top-level steps.
@@ -27,6 +27,8 @@ pub struct AskingSteps {
     pub setup: Vec<bool>,
     /// Those of the reduce phase.
     pub reduce: Vec<bool>,
+    /// Whether one does that prepares an item's worktree or handles its failure.
+    pub around: bool,
     /// Whether one of the merge phase does.
     pub merge: bool,
 }
@@ -42,12 +44,24 @@ impl AskingSteps {
             Body::Sequential { steps } => Self { steps: asks(steps), merge, ..Self::default() },
             Body::MapReduce(body) => Self {
                 steps: asks(&body.map.steps),
+                around: around(body).any(Workflow::asks_agent),
                 setup: of_phase(body.setup.as_ref().map(|setup| &setup.phase)).unwrap_or_default(),
                 reduce: of_phase(body.reduce.as_ref()).unwrap_or_default(),
                 merge,
             },
         }
     }
+}
+
+/// Returns the steps that prepare an item's worktree and those that handle its failure.
+fn around(body: &MapReduce) -> impl Iterator<Item = &Step> {
+    let policy = &body.error_policy;
+    let handler = if let OnItemFailure::Custom(name) = &policy.on_item_failure {
+        policy.handlers.get(name)
+    } else {
+        None
+    };
+    handler.into_iter().flatten().chain(&body.map.worktree.setup)
 }
 
 impl StepNames {
@@ -60,7 +74,7 @@ impl StepNames {
     /// Returns whether a step of a phase may ask an agent.
     pub(super) fn asks(&self, phase: PhaseName, index: u32) -> bool {
         let asks = match phase {
-            PhaseName::Map => return self.asks.steps.contains(&true),
+            PhaseName::Map => return self.asks.around || self.asks.steps.contains(&true),
             PhaseName::Merge => return self.asks.merge,
             PhaseName::Setup => &self.asks.setup,
             PhaseName::Reduce => &self.asks.reduce,

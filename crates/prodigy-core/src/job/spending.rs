@@ -8,7 +8,7 @@ use super::{Action, Decision, Ending, Job, Surroundings};
 use crate::{
     Timestamp,
     agent::{Limit, LimitKind},
-    event::{BudgetScope, Event, PauseReason, QuotaPaused},
+    event::{AfterAttempt, BudgetScope, Event, Fact, PauseReason, QuotaPaused, Record},
     ids::ItemId,
     policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
 };
@@ -95,6 +95,28 @@ impl Paused {
         self.until.get_or_insert(now);
     }
 
+    /// Takes in what happened to an item: that it tries, or that it tries no more.
+    pub(super) fn follow(&mut self, record: &Record) {
+        let is_probe = self.probe.is_some() && self.probe == record.item_id;
+        if let Event::AgentStarted { .. } | Event::ResolutionStarted { .. } = &record.event {
+            self.probe.clone_from(&record.item_id);
+        } else if let Event::AgentFailed(failed) = &record.event {
+            // Its handler may ask an agent yet.
+            if is_probe && failed.then != AfterAttempt::Handler {
+                self.probe = None;
+            }
+        } else if let Event::AgentCompleted(_)
+        | Event::AgentReleased { .. }
+        | Event::ResolutionCompleted { .. }
+        | Event::ResolutionFailed { .. }
+        | Event::ItemSkipped { .. }
+        | Event::ItemDeadLettered { .. } = &record.event
+            && is_probe
+        {
+            self.probe = None;
+        }
+    }
+
     /// Returns how many attempts may start.
     pub(super) fn room(&self, now: Timestamp) -> u32 {
         let is_over = self.until.is_some_and(|until| until <= now);
@@ -119,6 +141,17 @@ impl Job {
             self.overspent = Some(Overspent { scope, limit_usd, spent_usd });
         }
     }
+}
+
+/// Returns that the limit is lifted, if something that happened inside a step shows it.
+///
+/// Only an agent that was served does, and only one that was let through to try: an older one
+/// that answers late proves nothing. The job's own steps are let through one at a time.
+pub(super) fn lifted(job: &Job, inside: &Fact) -> Option<Fact> {
+    let paused = job.quota.as_ref()?;
+    let is_served = matches!(inside.event, Event::AgentUsage { served: true, .. });
+    let is_try = inside.item_id.is_none() || paused.probe == inside.item_id;
+    (is_served && is_try).then(|| Event::QuotaResumed {}.into())
 }
 
 /// Returns what is recorded when an agent ran into a limit.
@@ -164,17 +197,17 @@ fn lifted_at(limit: &Limit, times: u32, now: Timestamp, random: f64) -> Timestam
 
 /// Returns what keeps the job from going on, if something does.
 ///
-/// `needs_agent` is whether what comes next may spend money.
+/// `needs_agent` is whether what comes next may ask an agent: nothing else has to wait.
 pub(super) fn hold(
     job: &Job,
     surroundings: Surroundings<'_>,
     needs_agent: bool,
 ) -> Option<Decision> {
-    if let Some(paused) = &job.quota {
-        return wait(job, paused, surroundings);
-    }
     if !needs_agent {
         return None;
+    }
+    if let Some(paused) = &job.quota {
+        return wait(job, paused, surroundings);
     }
     if let Some(overspent) = &job.overspent {
         return Some(stop_spending(job, *overspent, surroundings));

@@ -307,10 +307,8 @@ impl Job {
         }
         map.apply(record).map_err(|_| order)?;
         self.apply_spending(&record.event, record.timestamp);
-        let is_start =
-            matches!(record.event, Event::AgentStarted { .. } | Event::ResolutionStarted { .. });
-        if let (true, Some(quota)) = (is_start, &mut self.quota) {
-            quota.probe.clone_from(&record.item_id);
+        if let Some(quota) = &mut self.quota {
+            quota.follow(record);
         }
         Ok(())
     }

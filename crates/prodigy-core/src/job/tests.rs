@@ -12,13 +12,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Timestamp,
-    agent::{Limit, LimitKind},
+    agent::{Limit, LimitKind, Usage, is_served},
     event::{
         AgentCompleted, Allowed, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record,
         StepCompleted, StepStatus,
     },
     failure::{Failure, FailureKind},
-    ids::ItemId,
+    ids::{AgentId, ItemId},
     policy::{Backoff, Budget, QuotaPolicy, Retry},
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnConflict, OnItemFailure, Preserve},
 };
@@ -30,6 +30,8 @@ enum Fate {
     Commits,
     Conflicts,
     Fails,
+    /// It fails before it has asked an agent.
+    FailsEarly,
     /// It fails in another way.
     TimesOut,
     /// The provider has no room.
@@ -48,6 +50,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         3 => Just(Fate::Commits),
         1 => Just(Fate::Conflicts),
         2 => Just(Fate::Fails),
+        1 => Just(Fate::FailsEarly),
         1 => Just(Fate::TimesOut),
         1 => Just(Fate::Overloaded),
         1 => Just(Fate::Limited),
@@ -325,14 +328,13 @@ impl World {
                         duration_ms: 1,
                         cost_usd: 0.0,
                     },
-                    fate @ (Fate::Fails | Fate::TimesOut | Fate::Overloaded) => ItemInput::Failed {
-                        agent,
-                        item,
-                        step: Some("1".into()),
-                        failure: failure(fate),
-                        duration_ms: 1,
-                        cost_usd: 0.0,
-                    },
+                    Fate::FailsEarly => {
+                        let failed = failed(agent, item, Fate::FailsEarly);
+                        return vec![Input::Item(failed)];
+                    }
+                    fate @ (Fate::Fails | Fate::TimesOut | Fate::Overloaded) => {
+                        failed(agent, item, fate)
+                    }
                     fate @ (Fate::Succeeds | Fate::Commits | Fate::Conflicts) => {
                         ItemInput::Completed {
                             agent,
@@ -393,19 +395,31 @@ impl World {
             | ItemInput::Conflict { .. }
             | ItemInput::CommitsGone { .. } => None,
         };
-        let used = used.filter(|_| self.cost_usd > 0.0).map(|(agent, item)| {
+        let served = if let ItemInput::Failed { failure, .. } = &input {
+            is_served(Some(failure.kind), Usage::default())
+        } else {
+            true
+        };
+        let used = used.map(|(agent, item)| {
             let id = self.job.map.as_ref().unwrap().item(item).unwrap().id.clone();
             let event = Event::AgentUsage {
                 step: "1".into(),
                 agent: "claude".into(),
                 cost_usd: Some(self.cost_usd),
-                tokens: crate::agent::Usage::default(),
+                tokens: Usage::default(),
                 model: None,
+                served,
             };
             Input::Inside(Fact { agent_id: Some(agent), item_id: Some(id), event })
         });
         used.into_iter().chain([Input::Item(input)]).collect()
     }
+}
+
+/// Returns that an attempt failed.
+fn failed(agent: AgentId, item: u32, fate: Fate) -> ItemInput {
+    let (step, failure) = (Some("1".into()), failure(fate));
+    ItemInput::Failed { agent, item, step, failure, duration_ms: 1, cost_usd: 0.0 }
 }
 
 fn failure(fate: Fate) -> Failure {
@@ -416,6 +430,7 @@ fn failure(fate: Fate) -> Failure {
         | Fate::Commits
         | Fate::Conflicts
         | Fate::Fails
+        | Fate::FailsEarly
         | Fate::Limited
         | Fate::Broke
         | Fate::Hangs => Failure::new(FailureKind::CommandFailed, "exit code 1"),

@@ -71,7 +71,6 @@ impl Scene<'_> {
         {
             facts.push(Event::CircuitClosed {}.into());
         }
-        facts.extend(self.lifted(item));
         facts.extend(self.widened());
         Decision { facts, actions, tick: true, wake: None }
     }
@@ -124,7 +123,6 @@ impl Scene<'_> {
             let until = later(self.surroundings.now, config.timeout);
             facts.push(Event::CircuitOpen { failures, until }.into());
         }
-        facts.extend(self.lifted(item));
         facts.extend(narrowed);
         Decision { facts, actions, tick: true, wake: None }
     }
@@ -166,13 +164,6 @@ impl Scene<'_> {
         facts.extend(paused.map(Fact::from));
         let release = ItemAction::Release { agent, failed: false };
         Decision { facts, actions: vec![Action::Item(release)], tick: true, wake: None }
-    }
-
-    /// Says that a limit is lifted, if an attempt that tried has come through.
-    pub(super) fn lifted(&self, item: &ItemState) -> Option<Fact> {
-        let probe = self.job.quota.as_ref().and_then(|paused| paused.probe.as_ref());
-        let is_lifted = probe == Some(&item.id);
-        is_lifted.then(|| Event::QuotaResumed {}.into())
     }
 
     /// Allows half as many attempts when the provider had no room for one.

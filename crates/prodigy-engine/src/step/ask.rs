@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, path::Path, sync::PoisonError};
 
 use prodigy_core::{
-    agent::{Heard, Usage},
+    agent::{Heard, Usage, is_served},
     event::Event,
     failure::{Failure, FailureKind},
     policy::Allowance,
@@ -113,17 +113,18 @@ pub(super) async fn ask(
         }
         asking.denied(step, &before, &report).map(|it| output.failure(it.kind, it.message))
     });
+    let failure = failure.map(|failure| said(workplace, which.path, failure));
     conversation.close(&report, failure.as_ref());
-    asking.tell_usage(report.cost_usd, report.usage, report.model.clone());
+    let kind = failure.as_ref().map(|failure| failure.kind);
+    let served = report.limit.is_none() && is_served(kind, report.usage);
+    asking.tell_usage(report.cost_usd, report.usage, report.model.clone(), served);
     if let Some(limit) = report.limit {
         workplace.limited.set(limit);
         return Err(Failed::of(stopped(), output, &ended.status));
     }
     match failure {
         None => Ok(output),
-        Some(failure) => {
-            Err(Failed::of(said(workplace, which.path, failure), output, &ended.status))
-        }
+        Some(failure) => Err(Failed::of(failure, output, &ended.status)),
     }
 }
 
@@ -227,12 +228,20 @@ impl<'a> Asking<'a> {
         // One of which nothing was heard may not have been started.
         let heard = heard.filter(|it| it.cost_usd().is_some() || !it.usage().is_empty());
         if let Some(heard) = heard {
-            self.tell_usage(heard.cost_usd(), heard.usage(), heard.model().map(str::to_owned));
+            let model = heard.model().map(str::to_owned);
+            // Whether it was turned away in the end is not known.
+            self.tell_usage(heard.cost_usd(), heard.usage(), model, false);
         }
     }
 
     /// Tells what the agent used and what that cost.
-    fn tell_usage(&self, cost_usd: Option<f64>, tokens: Usage, model: Option<String>) {
+    fn tell_usage(
+        &self,
+        cost_usd: Option<f64>,
+        tokens: Usage,
+        model: Option<String>,
+        served: bool,
+    ) {
         // JSON has no other numbers, so no other could be read back.
         // That it does not say what it cost is worth a record: it was not for nothing.
         let cost_usd = cost_usd.filter(|cost| cost.is_finite());
@@ -244,6 +253,7 @@ impl<'a> Asking<'a> {
             cost_usd,
             tokens,
             model,
+            served,
         });
     }
 }

@@ -63,6 +63,7 @@ mod kept_worktrees;
 mod keys;
 mod leftovers;
 mod limits_conflict;
+mod limits_lifted;
 mod limits_many;
 mod limits_places;
 mod limits_shown;

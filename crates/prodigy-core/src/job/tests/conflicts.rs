@@ -22,7 +22,7 @@ impl World {
                 let limit = limit(fate, self.now);
                 ItemInput::Limited { agent, item, limit, duration_ms, cost_usd }
             }
-            fate @ (Fate::Fails | Fate::TimesOut | Fate::Overloaded) => {
+            fate @ (Fate::Fails | Fate::FailsEarly | Fate::TimesOut | Fate::Overloaded) => {
                 let failure = failure(fate);
                 ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd }
             }
@@ -68,7 +68,8 @@ fn story(world: &World) -> String {
         } else {
             String::new()
         };
-        (event.event_type() != "item_queued").then(|| format!("{id} {}{more}", event.event_type()))
+        let kind = event.event_type();
+        (!matches!(kind, "item_queued" | "agent_usage")).then(|| format!("{id} {kind}{more}"))
     };
     world.journal.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    event::{BudgetScope, PauseReason},
+    event::{BudgetScope, PauseReason, QuotaPaused},
     policy::{OnExceeded, OnLimit},
 };
 
@@ -99,6 +99,69 @@ fn while_one_tries_nobody_else_starts_however_often_that_is_looked_at() {
      0 agent_started item-003
     63 agent_started item-001
     ");
+}
+
+#[test]
+fn an_attempt_that_asks_no_agent_does_not_lift_a_limit_and_the_next_one_tries() {
+    let fates = [Fate::Limited, Fate::Limited, Fate::Limited, Fate::FailsEarly, Fate::Limited];
+    let mut world = world(3, &fates);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let types = ["agent_started", "agent_failed", "quota_paused", "quota_resumed"];
+    insta::assert_snapshot!(story(&world, &types), @"
+      0 agent_started item-001
+      0 agent_started item-002
+      0 agent_started item-003
+      0 quota_paused
+     63 agent_started item-001
+     63 agent_failed item-001
+     63 agent_started item-002
+     63 quota_paused
+    126 agent_started item-002
+    126 quota_resumed
+    126 agent_started item-003
+    ");
+}
+
+#[test]
+fn a_provider_without_room_does_not_lift_a_limit() {
+    let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::Overloaded]);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    insta::assert_snapshot!(story(&world, &["agent_started", "agent_failed", "quota_resumed"]), @"
+     0 agent_started item-001
+     0 agent_started item-002
+    63 agent_started item-001
+    63 agent_failed item-001
+    63 agent_started item-002
+    63 quota_resumed
+    64 agent_started item-001
+    ");
+}
+
+#[test]
+fn a_job_ends_although_nobody_found_out_whether_a_limit_is_lifted() {
+    let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::FailsEarly, Fate::FailsEarly]);
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    insta::assert_snapshot!(story(&world, &["agent_started", "quota_resumed", "job_completed"]), @"
+     0 agent_started item-001
+     0 agent_started item-002
+    63 agent_started item-001
+    63 agent_started item-002
+    63 job_completed
+    ");
+    assert!(world.job.quota.is_some());
+}
+
+#[test]
+fn items_that_ask_no_agent_do_not_wait_for_a_limit() {
+    let mut world = World { asks: false, ..world(3, &[Fate::FailsEarly; 3]) };
+    world.run(6);
+    let limit = limit(Fate::Limited, world.now);
+    let paused_until = limit.resets_at;
+    let paused = QuotaPaused { limit, paused_until, step: Some("setup.1".into()) };
+    world.write(Event::QuotaPaused(Box::new(paused)).into());
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.now, Timestamp::UNIX_EPOCH, "nobody waited");
+    assert_eq!(world.most_at_once, 3);
 }
 
 #[test]
@@ -316,4 +379,41 @@ fn an_item_that_waits_longer_than_the_circuit_is_open_is_not_forgotten() {
     let mut world = world(1, &[Fate::Overloaded]);
     world.policy.circuit_breaker = Some(config);
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever happens: a limit is lifted only by an agent that tried and was served, and while
+    /// one tries nobody else starts.
+    #[test]
+    fn a_limit_is_lifted_only_by_an_agent_that_was_served(
+        items in 1_u32..12,
+        policy in policies(),
+        fates in fates(),
+    ) {
+        let mut world = World::new(items, policy, fates);
+        let mut runs = 0;
+        while world.run(usize::MAX) != Some(Ending::Completed) {
+            runs += 1;
+            prop_assert!(runs < 200);
+            resume(&mut world);
+        }
+        let mut job = Job::default();
+        let mut before: Option<&Record> = None;
+        for record in &world.journal {
+            let paused = job.quota.clone();
+            if let Event::QuotaResumed {} = record.event {
+                let usage = before.filter(|it| matches!(it.event, Event::AgentUsage { served: true, .. }));
+                let item = usage.and_then(|usage| usage.item_id.clone());
+                prop_assert_eq!(&item, &paused.and_then(|paused| paused.probe));
+                prop_assert!(item.is_some());
+            } else if let (Event::AgentStarted { .. }, Some(paused)) = (&record.event, paused) {
+                prop_assert_eq!(paused.probe, None, "one tries at a time: {:?}", record);
+                prop_assert!(paused.until.is_some_and(|until| until <= record.timestamp));
+            }
+            job.apply(record).unwrap();
+            before = Some(record);
+        }
+    }
 }

@@ -162,7 +162,10 @@ fn only_the_dead_letters_asked_for_are_claimed() {
         .journal
         .iter()
         .skip_while(|record| record.event.event_type() != "job_resumed")
-        .filter(|record| !matches!(record.event.event_type(), "step_started" | "step_completed"))
+        .filter(|record| {
+            let kind = record.event.event_type();
+            !matches!(kind, "step_started" | "step_completed" | "agent_usage")
+        })
         .map(|record| match &record.item_id {
             Some(id) => format!("{} {id}", record.event.event_type()),
             None => record.event.event_type().to_owned(),

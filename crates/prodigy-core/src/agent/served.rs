@@ -1,0 +1,52 @@
+//! Whether a provider served an agent.
+
+use super::Usage;
+use crate::failure::FailureKind;
+
+/// Returns whether a run of an agent that ran into no limit shows that its provider serves the
+/// account.
+///
+/// One without room turned the agent away. Of one that never got so far, or was cut off, only what
+/// it used tells. Every other end comes after an answer, however bad.
+pub fn is_served(failure: Option<FailureKind>, usage: Usage) -> bool {
+    let turned_away =
+        [FailureKind::RateLimited, FailureKind::ProviderOverloaded, FailureKind::QuotaExhausted];
+    let Some(kind) = failure else { return true };
+    let is_unclear = kind.is_circumstance() || kind == FailureKind::AuthFailed;
+    !turned_away.contains(&kind) && (!is_unclear || !usage.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_was_turned_away_was_not_served() {
+        let some = Usage { output_tokens: 1, ..Usage::default() };
+        let of = |kind: &FailureKind| {
+            let [nothing, something] =
+                [Usage::default(), some].map(|usage| is_served(Some(*kind), usage));
+            (!nothing)
+                .then(|| format!("{kind}{}", if something { " unless it used tokens" } else { "" }))
+        };
+        let not_served: Vec<String> = FailureKind::ALL.iter().filter_map(of).collect();
+        insta::assert_snapshot!(not_served.join("\n"), @"
+        timeout unless it used tokens
+        stalled unless it used tokens
+        dependency_unavailable unless it used tokens
+        network_error unless it used tokens
+        rate_limited
+        provider_overloaded
+        no_workers unless it used tokens
+        worker_lost unless it used tokens
+        interrupted unless it used tokens
+        spawn_failed unless it used tokens
+        max_scheduling_retries unless it used tokens
+        store_unavailable unless it used tokens
+        quota_exhausted
+        auth_failed unless it used tokens
+        cancelled unless it used tokens
+        ");
+        assert!(is_served(None, Usage::default()));
+    }
+}
