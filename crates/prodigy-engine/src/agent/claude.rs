@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -96,19 +96,6 @@ impl Claude {
         argv.extend(self.config.args.iter().map(OsString::from));
         Ok(argv)
     }
-
-    /// Returns where the program keeps its settings and sessions.
-    fn home(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
-        let own_home = || variable(env, "HOME").map(PathBuf::from);
-        if let Some(directory) = &self.config.config_dir {
-            return match directory.strip_prefix("~/") {
-                Some(rest) => own_home().map(|home| home.join(rest)),
-                None => Some(PathBuf::from(directory)),
-            };
-        }
-        let set = variable(env, "CLAUDE_CONFIG_DIR").filter(|set| !set.is_empty());
-        set.map(PathBuf::from).or_else(|| own_home().map(|home| home.join(".claude")))
-    }
 }
 
 impl Agent for Claude {
@@ -126,7 +113,7 @@ impl Agent for Claude {
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         if self.config.config_dir.is_some()
-            && let Some(home) = self.home(request.env)
+            && let Some(home) = self.directory(request.env)
         {
             env.push(("CLAUDE_CONFIG_DIR".into(), home.into()));
         }
@@ -150,16 +137,33 @@ impl Agent for Claude {
         Some(&self.config.options)
     }
 
+    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let own_home = || variable(env, "HOME").map(PathBuf::from);
+        if let Some(directory) = &self.config.config_dir {
+            return match directory.strip_prefix("~/") {
+                Some(rest) => own_home().map(|home| home.join(rest)),
+                None => Some(PathBuf::from(directory)),
+            };
+        }
+        let set = variable(env, "CLAUDE_CONFIG_DIR").filter(|set| !set.is_empty());
+        set.map(PathBuf::from).or_else(|| own_home().map(|home| home.join(".claude")))
+    }
+
     /// Looks for the transcript, and puts a copy where the program looks first.
     ///
     /// A session belongs to the directory that it was begun in, and an item that is tried again
-    /// may be in another one. Of several transcripts the last one counts.
-    fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
-        let Some(projects) = self.home(env).map(|home| home.join("projects")) else { return false };
+    /// may be in another one. Of several transcripts the last one counts. Links are not followed:
+    /// they could lead from or to what an agent in a sandbox does not reach.
+    fn recall(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
+        let projects = directory.join("projects");
         let name = format!("{session}.jsonl");
         let found = fs::read_dir(&projects).into_iter().flatten().flatten();
-        let found = found.map(|project| project.path().join(&name));
-        let dated = found.filter_map(|file| Some((file.metadata().ok()?.modified().ok()?, file)));
+        let found = found.filter(|project| project.file_type().is_ok_and(|kind| kind.is_dir()));
+        let dated = found.filter_map(|project| {
+            let file = project.path().join(&name);
+            let metadata = file.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((metadata.modified().ok()?, file))
+        });
         let Some((_, last)) = dated.max() else { return false };
         let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let project = project_name(&here);
@@ -168,9 +172,22 @@ impl Agent for Claude {
             return true;
         }
         // Without the copy, the program may still find the one elsewhere.
-        let made = fs::create_dir_all(projects.join(project));
-        made.and_then(|()| fs::copy(last, wanted)).ok();
+        copy(&last, &wanted).ok();
         true
+    }
+}
+
+/// Copies a file to a directory that is made if need be, and not through a link.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let directory = to.parent().unwrap_or(to);
+    match fs::create_dir_all(directory).and_then(|()| directory.symlink_metadata()) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+        Err(error) => return Err(error),
+    }
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => fs::copy(from, to).map(|_| ()),
     }
 }
 

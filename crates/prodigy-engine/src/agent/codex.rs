@@ -98,12 +98,15 @@ impl Agent for Codex {
         Some(&self.config.options)
     }
 
-    /// Looks for the file of the session, which is below the day that it was begun on.
-    fn recall(&self, session: &str, _: &Path, env: &[(OsString, OsString)]) -> bool {
+    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
         let set = variable(env, "CODEX_HOME").filter(|set| !set.is_empty()).map(PathBuf::from);
-        let home = set.or_else(|| variable(env, "HOME").map(|home| Path::new(home).join(".codex")));
+        set.or_else(|| variable(env, "HOME").map(|home| Path::new(home).join(".codex")))
+    }
+
+    /// Looks for the file of the session, which is below the day that it was begun on.
+    fn recall(&self, session: &str, _: &Path, directory: &Path) -> bool {
         let end = format!("-{session}.jsonl");
-        home.is_some_and(|home| holds(&home.join("sessions"), &end, DAYS))
+        holds(&directory.join("sessions"), &end, DAYS)
     }
 }
 

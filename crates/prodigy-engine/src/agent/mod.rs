@@ -146,9 +146,16 @@ pub trait Agent: Send + Sync {
         None
     }
 
-    /// Makes an earlier session ready to be gone on with in a directory; `false` if there is none.
-    fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
-        let _ = (session, cwd, env);
+    /// Returns the directory in which it keeps its settings, its account and its sessions.
+    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let _ = env;
+        None
+    }
+
+    /// Makes an earlier session ready to be gone on with in a worktree; `false` if there is none
+    /// in the agent's directory.
+    fn recall(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
+        let _ = (session, cwd, directory);
         false
     }
 }

@@ -78,7 +78,7 @@ pub(super) async fn ask(
     let resumed = conversation.session().resume;
     let mut ear = Ear::new(heard, Teller::new(workplace, which.path, asking.name, resumed));
     let listened = workplace
-        .listen(launch, &mut |piece| {
+        .listen(launch, asking.agent, &mut |piece| {
             ear.hear(piece);
             ControlFlow::Continue(())
         })

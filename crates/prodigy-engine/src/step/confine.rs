@@ -4,14 +4,16 @@
 //! runs what an agent wrote can do what the agent could not. The other scripts of the
 //! workflow are its author's own.
 
-use std::{fs, time::Duration};
+use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
 
-use prodigy_core::failure::Failure;
+use prodigy_core::{failure::Failure, ids::safe_name};
 
 use super::{Workplace, fault::fault};
 use crate::{
+    agent::Agent,
     process::{Ended, Launch, Printed, Status},
-    sandbox::Needs,
+    sandbox::{self, Needs, Own},
+    store,
 };
 
 /// What a program that was ended by a signal exits with, as the sandbox reports it.
@@ -27,10 +29,10 @@ impl Workplace {
     pub(super) fn confine(
         &self,
         launch: Launch,
-        is_agent: bool,
+        agent: Option<&dyn Agent>,
     ) -> Result<Result<Launch, Ended>, Failure> {
         let Some(sandbox) = &self.tools.sandbox else { return Ok(Ok(launch)) };
-        if !is_agent && self.identity.item.is_none() {
+        if agent.is_none() && self.identity.item.is_none() {
             return Ok(Ok(launch));
         }
         let commit = self.tree.commit_paths().map_err(|error| fault(&error))?;
@@ -39,6 +41,9 @@ impl Workplace {
         if !empty.exists() {
             fs::File::create(&empty).map_err(|error| fault(&error))?;
         }
+        let agents = self.tools.agents.values();
+        let agents: Vec<_> = agents.filter_map(|agent| agent.directory(&launch.env)).collect();
+        let own = agent.map(|agent| self.own(agent, &launch.env)).transpose()?.flatten();
         let needs = Needs {
             checkout: repo.root(),
             common: repo.common_dir(),
@@ -48,9 +53,38 @@ impl Workplace {
             empty: &empty,
             home: self.tools.layout.home(),
             prodigy: &self.tools.program,
-            is_agent,
+            agents: &agents,
+            own,
         };
         Ok(sandbox.wrap(launch, &needs).map_err(not_started))
+    }
+
+    /// Returns what an agent in the sandbox has of its own.
+    fn own(&self, agent: &dyn Agent, env: &[(OsString, OsString)]) -> Result<Option<Own>, Failure> {
+        let (directory, kept) = (agent.directory(env), self.kept_by(agent, env));
+        let (Some(directory), Some(kept)) = (directory, kept) else { return Ok(None) };
+        let kind = agent.kind();
+        let Some(sessions) = sandbox::sessions(kind).map(|name| kept.join(name)) else {
+            return Ok(None);
+        };
+        store::create_dir(&sessions).map_err(|error| fault(&error))?;
+        Ok(Some(Own { kind, directory, sessions }))
+    }
+
+    /// Returns where an agent keeps its sessions: in the sandbox it is a directory of the job, since
+    /// what an agent leaves in its own is read by those outside.
+    pub(super) fn kept_by(
+        &self,
+        agent: &dyn Agent,
+        env: &[(OsString, OsString)],
+    ) -> Option<PathBuf> {
+        let own = agent.directory(env)?;
+        if self.tools.sandbox.is_none() {
+            return Some(own);
+        }
+        // What one item leaves is read by nobody else.
+        let item = safe_name(self.identity.item_name());
+        Some(self.tools.state.join("agents").join(item).join(agent.kind().word()))
     }
 
     /// Returns how an agent ended: what the sandbox reports as a code of its own is the signal

@@ -1,10 +1,13 @@
-//! Real Claude Code in prodigy's sandbox, with everything allowed and with nothing allowed.
+//! Real agents in prodigy's sandbox: what they can do there, and that they go on where they were.
+
+use std::{fs, path::Path};
 
 use insta::assert_snapshot;
 use prodigy_testkit::{
     killing::check_processes,
     model::{Behaviour, ModelScript, ScriptedModel},
 };
+use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, go, of_type},
@@ -51,4 +54,65 @@ map:
     assert_snapshot!(deaths(&world), @"plans permission_denied: the agent changed nothing: it was not allowed to use `Write`");
     assert_eq!(of_type(&world, "checkout_changed").len(), 0);
     check_processes(&world).unwrap();
+}
+
+/// The settings of somebody who has a hook that says something to the model.
+const HOOK: &str = r#"{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"echo said by my hook"}]}]}}"#;
+
+/// Returns the names in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn a_session_of_claude_in_the_sandbox_is_gone_on_with_and_its_own_settings_stay_as_they_are() {
+    for (directory, state) in [("user/.claude", "user/.claude.json"), ("mine", "mine/.claude.json")]
+    {
+        let busy = Behaviour::Overloaded.times(1).then(Behaviour::Commit);
+        let model = ScriptedModel::start(ModelScript::new(busy));
+        let world = claude_world(
+            &model,
+            &format!(
+                r#"{CLAUDE}
+sandbox: bubblewrap
+map:
+  input: {{ items: [busy] }}
+  item_key: item
+  agent_template:
+    - claude: "Work. item=${{item}}"
+      commit_required: true
+error_policy:
+  retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 100ms }} }}
+"#
+            ),
+        );
+        let place = world.root().join(directory);
+        fs::create_dir_all(place.join("plugins")).unwrap();
+        fs::create_dir(place.join("projects")).unwrap();
+        fs::write(place.join("settings.json"), HOOK).unwrap();
+        fs::write(world.root().join(state), r#"{"numStartups":7}"#).unwrap();
+        let before = names(&place);
+        let world = match directory {
+            "mine" => world.env("CLAUDE_CONFIG_DIR", &place.display().to_string()),
+            _ => world,
+        };
+        let seen = go(&world);
+        assert_code(&seen, 0);
+        let turns = model.turns_of("busy");
+        assert_eq!(turns.len(), 2, "{directory}: {seen}");
+        assert_eq!(turns[0].session, turns[1].session, "{directory}");
+        assert_eq!(turns[1].prompts.len(), 2, "{:?}", turns[1].prompts);
+        let is_told = |body: &Value| body.to_string().contains("said by my hook");
+        assert!(is_told(&model.requests()[0].body), "{directory}");
+        assert_eq!(world.read("busy.txt"), "busy is done\n");
+        assert_eq!(names(&place), before, "{directory}");
+        assert_eq!(names(&place.join("projects")), Vec::<String>::new());
+        let state = fs::read_to_string(world.root().join(state)).unwrap();
+        assert_eq!(state, r#"{"numStartups":7}"#);
+        check_processes(&world).unwrap();
+    }
 }
