@@ -63,6 +63,8 @@ pub struct AgentRequest<'a> {
     pub scratch: &'a Path,
     /// The environment of the step.
     pub env: &'a [(OsString, OsString)],
+    /// Whether it runs in the sandbox of the workflow.
+    pub is_confined: bool,
 }
 
 /// A conversation with an agent.
@@ -146,6 +148,12 @@ pub trait Agent: Send + Sync {
         None
     }
 
+    /// Returns whether it is asked to write nothing and relies on a sandbox for that.
+    fn is_read_only(&self, options: &AgentOptions) -> bool {
+        let _ = options;
+        false
+    }
+
     /// Returns the directory in which it keeps its settings, its account and its sessions.
     fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
         let _ = env;
@@ -226,6 +234,7 @@ mod tests {
             cwd: Path::new("/nowhere"),
             scratch: Path::new("/nowhere"),
             env: &[],
+            is_confined: false,
         };
         change(&mut request);
         agent.launch(&request)

@@ -110,6 +110,8 @@ pub struct Needs<'a> {
     pub agents: &'a [PathBuf],
     /// Which of them the step is, if it is one that keeps something.
     pub own: Option<Own>,
+    /// Whether it is to write nothing but temporary files.
+    pub is_read_only: bool,
 }
 
 impl Sandbox {
@@ -187,10 +189,11 @@ impl Sandbox {
         view.read(needs.common);
         view.read(needs.prodigy);
         view.read(&program);
-        view.write(needs.worktree);
+        let lent = if needs.is_read_only { View::read } else { View::write };
+        lent(&mut view, needs.worktree);
         view.write(needs.temporary);
         for path in &needs.commit.write {
-            view.write(path);
+            lent(&mut view, path);
         }
         for path in &needs.commit.keep {
             view.read(path);
@@ -202,7 +205,7 @@ impl Sandbox {
             view.read(path);
         }
         for path in &self.write {
-            view.write(path);
+            lent(&mut view, path);
         }
         let mut argv = vec![self.program.clone().into_os_string()];
         argv.extend(self.beginning());

@@ -23,13 +23,22 @@ const BY_SIGNAL: i32 = 128;
 /// KILL, SEGV.
 const CRASHES: &[i32] = &[4, 6, 7, 8, 9, 11];
 
+/// An agent that is put into the sandbox.
+#[derive(Clone, Copy)]
+pub(super) struct Confined<'a> {
+    /// The agent.
+    pub(super) agent: &'a dyn Agent,
+    /// Whether it is to write nothing.
+    pub(super) is_read_only: bool,
+}
+
 impl Workplace {
     /// Puts a launch into the sandbox, if it belongs there; returns how it ended if it cannot
     /// even begin.
     pub(super) fn confine(
         &self,
         launch: Launch,
-        agent: Option<&dyn Agent>,
+        agent: Option<Confined<'_>>,
     ) -> Result<Result<Launch, Ended>, Failure> {
         let Some(sandbox) = &self.tools.sandbox else { return Ok(Ok(launch)) };
         if agent.is_none() && self.identity.item.is_none() {
@@ -43,7 +52,7 @@ impl Workplace {
         }
         let agents = self.tools.agents.values();
         let agents: Vec<_> = agents.filter_map(|agent| agent.directory(&launch.env)).collect();
-        let own = agent.map(|agent| self.own(agent, &launch.env)).transpose()?.flatten();
+        let own = agent.map(|it| self.own(it.agent, &launch.env)).transpose()?.flatten();
         let needs = Needs {
             checkout: repo.root(),
             common: repo.common_dir(),
@@ -55,6 +64,7 @@ impl Workplace {
             prodigy: &self.tools.program,
             agents: &agents,
             own,
+            is_read_only: agent.is_some_and(|agent| agent.is_read_only),
         };
         Ok(sandbox.wrap(launch, &needs).map_err(not_started))
     }

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
     KnownEffects, Limited, Past,
+    confine::Confined,
     fault::{fault, not_launched},
     output::{Failed, Output},
     supervisors::Supervisors,
@@ -276,7 +277,7 @@ impl Workplace {
     pub(super) async fn listen(
         &self,
         launch: Launch,
-        agent: &dyn Agent,
+        agent: Confined<'_>,
         listener: Listener<'_>,
     ) -> Result<(u32, Ended), Box<Failed>> {
         let (slot, ended) = self.supervise(launch, Some(agent), listener).await?;
@@ -286,7 +287,7 @@ impl Workplace {
     async fn supervise(
         &self,
         launch: Launch,
-        agent: Option<&dyn Agent>,
+        agent: Option<Confined<'_>>,
         listener: Listener<'_>,
     ) -> Result<(u32, Ended), Box<Failed>> {
         self.check_place(&launch.cwd).map_err(Failed::bare)?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, go, of_type},
-    real_world::{CLAUDE, claude_world, deaths},
+    real_world::{CLAUDE, claude_world, codex_world, deaths},
 };
 
 #[test]
@@ -115,4 +115,62 @@ error_policy:
         assert_eq!(state, r#"{"numStartups":7}"#);
         check_processes(&world).unwrap();
     }
+}
+
+#[test]
+fn codex_runs_commands_and_commits_in_the_sandbox_and_writes_nowhere_else() {
+    let reach = r#"cd "$(git rev-parse --git-common-dir)/.."; echo planted >> README.md"#;
+    let script = ModelScript::new(Behaviour::Commit)
+        .on("item=reaches", Behaviour::Shell(reach.to_owned()))
+        .on(
+            "item=plans",
+            Behaviour::Shell("echo planted > here; git status > /tmp/x && echo looked".to_owned()),
+        )
+        .on("item=busy", Behaviour::Overloaded.times(1).then(Behaviour::Commit));
+    let model = ScriptedModel::start(script);
+    let world = codex_world(
+        &model,
+        r#"
+sandbox: bubblewrap
+map:
+  input: { items: [works, reaches, plans, busy] }
+  item_key: item
+  agent_template:
+    - codex: "Work. item=${item}"
+      when: "item == 'works' || item == 'busy'"
+      commit_required: true
+    - codex: "Work. item=${item}"
+      when: "item == 'reaches'"
+    - codex: "Work. item=${item}"
+      when: "item == 'plans'"
+      permission_mode: plan
+error_policy:
+  retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 100ms } }
+"#,
+    );
+    let place = world.root().join("user/.codex");
+    fs::create_dir_all(&place).unwrap();
+    fs::write(place.join("config.toml"), "model_reasoning_effort = \"high\"\n").unwrap();
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert_snapshot!(deaths(&world), @"reaches permission_denied: the agent changed nothing: it was not allowed to use `comman");
+    assert_eq!(
+        [world.read("works.txt"), world.read("busy.txt")],
+        ["works is done\n", "busy is done\n"]
+    );
+    // What its commands said: those that wrote to the checkout, and those of the one that plans.
+    let last = |item: &str| {
+        let requests = model.requests();
+        requests.iter().rfind(|request| request.item() == item).unwrap().body.to_string()
+    };
+    assert!(last("reaches").contains("README.md: Read-only file system"), "{}", last("reaches"));
+    assert!(last("plans").contains("here: Read-only file system"), "{}", last("plans"));
+    assert!(last("plans").contains("looked"), "{}", last("plans"));
+    assert_eq!(world.read("README.md"), "# fixture\n");
+    assert!(!world.repo().join("here").exists());
+    let busy = model.turns_of("busy");
+    assert_eq!((busy.len(), &busy[0].session), (2, &busy[1].session));
+    assert_eq!(busy[1].prompts.len(), 2, "{:?}", busy[1].prompts);
+    assert_eq!(names(&place), ["config.toml"]);
+    check_processes(&world).unwrap();
 }

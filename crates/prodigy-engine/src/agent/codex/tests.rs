@@ -76,17 +76,23 @@ fn every_option_has_its_argument() {
 }
 
 #[test]
-fn a_permission_mode_is_a_sandbox() {
-    let sandbox = |mode: PermissionMode| {
+fn a_permission_mode_is_a_sandbox_unless_there_is_another_around_it() {
+    let sandbox = |mode: PermissionMode, is_confined: bool| {
         let options = AgentOptions { permission_mode: Some(mode), ..AgentOptions::default() };
-        let words = words(CodexAgent::default(), &options, |_| {});
+        let words =
+            words(CodexAgent::default(), &options, |request| request.is_confined = is_confined);
         let flag = words.lines().find_map(|word| word.strip_prefix("--sandbox="));
         flag.unwrap_or("-").to_owned()
     };
-    assert_eq!(sandbox(PermissionMode::Default), "-");
-    assert_eq!(sandbox(PermissionMode::Plan), "read-only");
-    assert_eq!(sandbox(PermissionMode::AcceptEdits), "workspace-write");
-    assert_eq!(sandbox(PermissionMode::Bypass), "danger-full-access");
+    for (mode, own) in [
+        (PermissionMode::Default, "-"),
+        (PermissionMode::Plan, "read-only"),
+        (PermissionMode::AcceptEdits, "workspace-write"),
+        (PermissionMode::Bypass, "danger-full-access"),
+    ] {
+        assert_eq!(sandbox(mode, false), own);
+        assert_eq!(sandbox(mode, true), "danger-full-access");
+    }
 }
 
 #[test]
