@@ -97,19 +97,6 @@ impl Claude {
         argv.extend(self.config.args.iter().map(OsString::from));
         Ok(argv)
     }
-
-    /// Returns where the program keeps its settings and sessions.
-    fn home(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
-        let own_home = || variable(env, "HOME").map(PathBuf::from);
-        if let Some(directory) = &self.config.config_dir {
-            return match directory.strip_prefix("~/") {
-                Some(rest) => own_home().map(|home| home.join(rest)),
-                None => Some(PathBuf::from(directory)),
-            };
-        }
-        let set = variable(env, "CLAUDE_CONFIG_DIR").filter(|set| !set.is_empty());
-        set.map(PathBuf::from).or_else(|| own_home().map(|home| home.join(".claude")))
-    }
 }
 
 impl Agent for Claude {
@@ -127,7 +114,7 @@ impl Agent for Claude {
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         if self.config.config_dir.is_some()
-            && let Some(home) = self.home(request.env)
+            && let Some(home) = self.directory(request.env)
         {
             env.push(("CLAUDE_CONFIG_DIR".into(), home.into()));
         }
@@ -151,15 +138,26 @@ impl Agent for Claude {
         Some(&self.config.options)
     }
 
+    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let own_home = || variable(env, "HOME").map(PathBuf::from);
+        if let Some(directory) = &self.config.config_dir {
+            return match directory.strip_prefix("~/") {
+                Some(rest) => own_home().map(|home| home.join(rest)),
+                None => Some(PathBuf::from(directory)),
+            };
+        }
+        let set = variable(env, "CLAUDE_CONFIG_DIR").filter(|set| !set.is_empty());
+        set.map(PathBuf::from).or_else(|| own_home().map(|home| home.join(".claude")))
+    }
+
     /// Looks for the transcript, and puts a copy where the program looks first.
     ///
     /// A session belongs to the directory that it was begun in, and an item that is tried again
     /// may be in another one. Of several transcripts the last one counts.
-    fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
-        let Some(projects) = self.home(env).map(|home| home.join("projects")) else { return false };
+    fn recall(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
         let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let project = Some(project_name(&here)).filter(|name| name.len() <= LONGEST_PROJECT);
-        recall::recall(&projects, session, project.as_deref())
+        recall::recall(&directory.join("projects"), session, project.as_deref())
     }
 }
 

@@ -28,26 +28,27 @@ impl Codex {
     }
 
     /// Returns what the commands of the agent may touch; nothing if its own settings say it.
-    fn sandbox(&self, mode: Option<PermissionMode>) -> Option<&'static str> {
-        let sandbox = match mode {
-            None => self.config.sandbox,
-            Some(PermissionMode::Default) => return None,
-            Some(PermissionMode::AcceptEdits) => CodexSandbox::WorkspaceWrite,
-            Some(PermissionMode::Plan) => CodexSandbox::ReadOnly,
-            Some(PermissionMode::Bypass) => CodexSandbox::DangerFullAccess,
-        };
-        Some(match sandbox {
-            CodexSandbox::ReadOnly => "read-only",
-            CodexSandbox::WorkspaceWrite => "workspace-write",
-            CodexSandbox::DangerFullAccess => "danger-full-access",
-        })
+    fn sandbox(&self, mode: Option<PermissionMode>) -> Option<CodexSandbox> {
+        match mode {
+            None => Some(self.config.sandbox),
+            Some(PermissionMode::Default) => None,
+            Some(PermissionMode::AcceptEdits) => Some(CodexSandbox::WorkspaceWrite),
+            Some(PermissionMode::Plan) => Some(CodexSandbox::ReadOnly),
+            Some(PermissionMode::Bypass) => Some(CodexSandbox::DangerFullAccess),
+        }
     }
 
     fn arguments(&self, request: &AgentRequest<'_>) -> Result<Vec<OsString>, Failure> {
         let mut argv: Vec<OsString> = vec!["exec".into(), "--json".into()];
         // A value that is joined to its flag can never be taken for a flag itself.
-        if let Some(sandbox) = self.sandbox(request.options.permission_mode) {
-            argv.push(format!("--sandbox={sandbox}").into());
+        // Inside another sandbox it cannot make its own, and could run no command.
+        let sandbox = if request.is_confined {
+            Some(CodexSandbox::DangerFullAccess)
+        } else {
+            self.sandbox(request.options.permission_mode)
+        };
+        if let Some(sandbox) = sandbox {
+            argv.push(format!("--sandbox={}", spelled(sandbox)).into());
         }
         if let Some(model) = &request.options.model {
             argv.push(format!("--model={model}").into());
@@ -98,12 +99,28 @@ impl Agent for Codex {
         Some(&self.config.options)
     }
 
-    /// Looks for the file of the session, which is below the day that it was begun on.
-    fn recall(&self, session: &str, _: &Path, env: &[(OsString, OsString)]) -> bool {
+    fn is_read_only(&self, options: &AgentOptions) -> bool {
+        self.sandbox(options.permission_mode) == Some(CodexSandbox::ReadOnly)
+    }
+
+    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
         let set = variable(env, "CODEX_HOME").filter(|set| !set.is_empty()).map(PathBuf::from);
-        let home = set.or_else(|| variable(env, "HOME").map(|home| Path::new(home).join(".codex")));
+        set.or_else(|| variable(env, "HOME").map(|home| Path::new(home).join(".codex")))
+    }
+
+    /// Looks for the file of the session, which is below the day that it was begun on.
+    fn recall(&self, session: &str, _: &Path, directory: &Path) -> bool {
         let end = format!("-{session}.jsonl");
-        home.is_some_and(|home| holds(&home.join("sessions"), &end, DAYS))
+        holds(&directory.join("sessions"), &end, DAYS)
+    }
+}
+
+/// Returns the program's word for a sandbox.
+fn spelled(sandbox: CodexSandbox) -> &'static str {
+    match sandbox {
+        CodexSandbox::ReadOnly => "read-only",
+        CodexSandbox::WorkspaceWrite => "workspace-write",
+        CodexSandbox::DangerFullAccess => "danger-full-access",
     }
 }
 

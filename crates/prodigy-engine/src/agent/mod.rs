@@ -63,6 +63,8 @@ pub struct AgentRequest<'a> {
     pub scratch: &'a Path,
     /// The environment of the step.
     pub env: &'a [(OsString, OsString)],
+    /// Whether it runs in the sandbox of the workflow.
+    pub is_confined: bool,
 }
 
 /// A conversation with an agent.
@@ -146,9 +148,22 @@ pub trait Agent: Send + Sync {
         None
     }
 
-    /// Makes an earlier session ready to be gone on with in a directory; `false` if there is none.
-    fn recall(&self, session: &str, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
-        let _ = (session, cwd, env);
+    /// Returns whether it is asked to write nothing and relies on a sandbox for that.
+    fn is_read_only(&self, options: &AgentOptions) -> bool {
+        let _ = options;
+        false
+    }
+
+    /// Returns the directory in which it keeps its settings, its account and its sessions.
+    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let _ = env;
+        None
+    }
+
+    /// Makes an earlier session ready to be gone on with in a worktree; `false` if there is none
+    /// in the agent's directory.
+    fn recall(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
+        let _ = (session, cwd, directory);
         false
     }
 }
@@ -219,6 +234,7 @@ mod tests {
             cwd: Path::new("/nowhere"),
             scratch: Path::new("/nowhere"),
             env: &[],
+            is_confined: false,
         };
         change(&mut request);
         agent.launch(&request)

@@ -1,9 +1,6 @@
-//! What a step in the sandbox does not see, and what an agent may write of its own.
+//! What a step in the sandbox does not see.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::Path};
 
 use super::{Needs, variable, view::View};
 
@@ -52,50 +49,6 @@ const SECRETS: &[&str] = &[
     ".zsh_history",
 ];
 
-/// An agent program that keeps sessions and its account in a directory of its own.
-struct Own {
-    /// The variable that names the directory.
-    variable: &'static str,
-    /// The directory, below the home, if it is not set.
-    directory: &'static str,
-    /// The account.
-    account: &'static str,
-    /// What says which programs run; an agent that changes it gets out the next time.
-    settings: &'static [&'static str],
-}
-
-const OWN: &[Own] = &[
-    Own {
-        variable: "CLAUDE_CONFIG_DIR",
-        directory: ".claude",
-        account: ".credentials.json",
-        settings: &[
-            "settings.json",
-            "settings.local.json",
-            "CLAUDE.md",
-            "agents",
-            "commands",
-            "hooks",
-            "output-styles",
-            "plugins",
-            "skills",
-        ],
-    },
-    Own {
-        variable: "CODEX_HOME",
-        directory: ".codex",
-        account: "auth.json",
-        settings: &["config.toml", "AGENTS.md", "hooks.json", "prompts", "rules", "skills"],
-    },
-];
-
-impl Own {
-    fn place(&self, env: &[(OsString, OsString)], home: Option<&Path>) -> Option<PathBuf> {
-        let named = variable(env, self.variable).map(PathBuf::from);
-        named.or_else(|| Some(home?.join(self.directory)))
-    }
-}
-
 /// Hides what no step needs.
 pub(super) fn hide(view: &mut View, env: &[(OsString, OsString)], needs: &Needs<'_>) {
     for path in BLANK {
@@ -114,25 +67,6 @@ pub(super) fn hide(view: &mut View, env: &[(OsString, OsString)], needs: &Needs<
         view.read(home);
         for secret in SECRETS {
             view.blank(&home.join(secret));
-        }
-    }
-    for own in OWN {
-        if let Some(place) = own.place(env, home) {
-            view.read(&place);
-            view.blank(&place.join(own.account));
-        }
-    }
-}
-
-/// Lets an agent keep its sessions, but not change what it runs.
-pub(super) fn agents(view: &mut View, env: &[(OsString, OsString)]) {
-    let home = variable(env, "HOME").map(Path::new);
-    for own in OWN {
-        let Some(place) = own.place(env, home) else { continue };
-        view.write(&place);
-        view.write(&place.join(own.account));
-        for settings in own.settings {
-            view.read(&place.join(settings));
         }
     }
 }

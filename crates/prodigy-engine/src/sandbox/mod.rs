@@ -6,6 +6,7 @@
 //! its first process ends, the kernel ends the rest.
 
 mod hidden;
+mod own;
 mod view;
 
 use std::{
@@ -20,6 +21,7 @@ use crate::{
     git::CommitPaths,
     process::{self, Launch, Quick, Status, quick},
 };
+pub use own::{Own, sessions};
 use view::View;
 
 /// What every sandbox is made of.
@@ -104,8 +106,12 @@ pub struct Needs<'a> {
     pub home: &'a Path,
     /// This program, which the simulated agent is.
     pub prodigy: &'a Path,
-    /// Whether it is an agent, which keeps its sessions in a directory of its own.
-    pub is_agent: bool,
+    /// What agents keep, which is for nobody else.
+    pub agents: &'a [PathBuf],
+    /// Which of them the step is, if it is one that keeps something.
+    pub own: Option<Own>,
+    /// Whether it is to write nothing but temporary files.
+    pub is_read_only: bool,
 }
 
 impl Sandbox {
@@ -178,26 +184,28 @@ impl Sandbox {
         let program = process::startable(&launch)?;
         let mut view = View::default();
         hidden::hide(&mut view, &launch.env, needs);
+        own::hide(&mut view, &launch.env, needs.agents);
         view.read(needs.checkout);
         view.read(needs.common);
         view.read(needs.prodigy);
         view.read(&program);
-        view.write(needs.worktree);
+        let lent = if needs.is_read_only { View::read } else { View::write };
+        lent(&mut view, needs.worktree);
         view.write(needs.temporary);
         for path in &needs.commit.write {
-            view.write(path);
+            lent(&mut view, path);
         }
         for path in &needs.commit.keep {
             view.read(path);
         }
-        if needs.is_agent {
-            hidden::agents(&mut view, &launch.env);
+        if let Some(own) = &needs.own {
+            own::show(&mut view, &launch.env, own);
         }
         for path in &self.read {
             view.read(path);
         }
         for path in &self.write {
-            view.write(path);
+            lent(&mut view, path);
         }
         let mut argv = vec![self.program.clone().into_os_string()];
         argv.extend(self.beginning());

@@ -17,12 +17,20 @@ enum Sight {
     Write,
 }
 
+/// What is seen at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    sight: Sight,
+    /// What is seen there instead of what is there.
+    from: Option<PathBuf>,
+}
+
 /// What a step sees: each path is as the nearest of its parents that is named here.
 ///
 /// The root is named and is read-only. What is said of a path last holds.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    named: BTreeMap<PathBuf, Sight>,
+    named: BTreeMap<PathBuf, Seen>,
 }
 
 impl View {
@@ -41,16 +49,27 @@ impl View {
         self.name(path, Sight::Write);
     }
 
+    /// Shows something below a place that is empty otherwise, unless something was said of it.
+    pub(super) fn show(&mut self, path: PathBuf, from: PathBuf) {
+        let seen = Seen { sight: Sight::Read, from: Some(from) };
+        self.named.entry(path).or_insert(seen);
+    }
+
+    /// Lets the step write to something that it sees below a place that is empty otherwise.
+    pub(super) fn lend(&mut self, path: PathBuf, from: PathBuf) {
+        self.named.insert(path, Seen { sight: Sight::Write, from: Some(from) });
+    }
+
     /// Returns whether a path was named, other than to hide it.
     pub(super) fn is_named(&self, path: &Path) -> bool {
-        self.named.get(path).is_some_and(|sight| *sight != Sight::Blank)
+        self.named.get(path).is_some_and(|seen| seen.sight != Sight::Blank)
     }
 
     /// Names a path; one that is not there cannot be seen anyhow.
     fn name(&mut self, path: &Path, sight: Sight) {
         // Bubblewrap would mount over what a link leads to.
         if let Ok(path) = path.canonicalize() {
-            self.named.insert(path, sight);
+            self.named.insert(path, Seen { sight, from: None });
         }
     }
 
@@ -58,19 +77,21 @@ impl View {
     /// Parents come before what is in them.
     pub(super) fn arguments(&self, empty: &Path) -> Vec<OsString> {
         let mut arguments = Vec::new();
-        for (path, sight) in &self.named {
+        for (path, Seen { sight, from }) in &self.named {
             let parent = path.ancestors().skip(1).find_map(|above| self.named.get(above));
-            if *sight == parent.copied().unwrap_or(Sight::Read) && *sight != Sight::Blank {
+            let is_as_around = *sight == parent.map_or(Sight::Read, |parent| parent.sight);
+            if from.is_none() && is_as_around && *sight != Sight::Blank {
                 continue;
             }
+            let from = from.as_ref().unwrap_or(path).clone().into_os_string();
             let path = path.clone().into_os_string();
             match sight {
                 Sight::Blank if Path::new(&path).is_dir() => {
                     arguments.extend(["--tmpfs".into(), path]);
                 }
                 Sight::Blank => arguments.extend(["--ro-bind".into(), empty.into(), path]),
-                Sight::Read => arguments.extend(["--ro-bind".into(), path.clone(), path]),
-                Sight::Write => arguments.extend(["--bind".into(), path.clone(), path]),
+                Sight::Read => arguments.extend(["--ro-bind".into(), from, path]),
+                Sight::Write => arguments.extend(["--bind".into(), from, path]),
             }
         }
         arguments
@@ -100,6 +121,9 @@ mod tests {
         view.blank(&root.join("home/work/other"));
         view.write(&root.join("home/work/other"));
         view.write(&root.join("nowhere"));
+        view.show(root.join("home/.ssh/config"), root.join("home/work"));
+        view.show(root.join("home/.ssh/keys"), root.join("home/work"));
+        view.lend(root.join("home/.ssh/known"), root.join("home/work/other"));
         let arguments = view.arguments(Path::new("EMPTY")).join(std::ffi::OsStr::new(" "));
         let arguments = arguments.to_str().unwrap().replace(&*root.to_string_lossy(), "$ROOT");
         insta::assert_snapshot!(arguments.replace(" --", "\n--"), @"
@@ -107,7 +131,9 @@ mod tests {
         --ro-bind $ROOT/home $ROOT/home
         --ro-bind EMPTY $ROOT/home/.netrc
         --tmpfs $ROOT/home/.ssh
+        --ro-bind $ROOT/home/work $ROOT/home/.ssh/config
         --ro-bind $ROOT/home/.ssh/keys $ROOT/home/.ssh/keys
+        --bind $ROOT/home/work/other $ROOT/home/.ssh/known
         --bind $ROOT/home/work/other $ROOT/home/work/other
         --bind $ROOT/home/work/tree $ROOT/home/work/tree
         ");

@@ -15,6 +15,7 @@ use super::{
     Workplace,
     action::{Try, prepare, said, template},
     answer::{self, Before},
+    confine::Confined,
     fault::file_failure,
     flow::stopped,
     output::{Failed, Limits, Output, judge},
@@ -78,7 +79,7 @@ pub(super) async fn ask(
     let resumed = conversation.session().resume;
     let mut ear = Ear::new(heard, Teller::new(workplace, which.path, asking.name, resumed));
     let listened = workplace
-        .listen(launch, &mut |piece| {
+        .listen(launch, asking.confined(), &mut |piece| {
             ear.hear(piece);
             ControlFlow::Continue(())
         })
@@ -197,6 +198,7 @@ impl<'a> Asking<'a> {
             cwd: &launch.cwd,
             scratch,
             env: &launch.env,
+            is_confined: self.workplace.tools.sandbox.is_some(),
         });
         let asked = asked.map_err(Failed::bare)?;
         launch.argv = asked.argv;
@@ -204,6 +206,11 @@ impl<'a> Asking<'a> {
         launch.env.extend(asked.env);
         launch.stream = asked.dialect.is_some();
         Ok(asked.dialect.map(|dialect| conversation.listener(dialect)))
+    }
+
+    /// Returns the agent as the sandbox needs to know it.
+    fn confined(&self) -> Confined<'_> {
+        Confined { agent: self.agent, is_read_only: self.agent.is_read_only(&self.options) }
     }
 
     /// Returns the failure of an agent that was not allowed what it needed and did nothing. One

@@ -4,14 +4,16 @@
 //! runs what an agent wrote can do what the agent could not. The other scripts of the
 //! workflow are its author's own.
 
-use std::{fs, time::Duration};
+use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
 
-use prodigy_core::failure::Failure;
+use prodigy_core::{failure::Failure, ids::safe_name};
 
 use super::{Workplace, fault::fault};
 use crate::{
+    agent::Agent,
     process::{Ended, Launch, Printed, Status},
-    sandbox::Needs,
+    sandbox::{self, Needs, Own},
+    store,
 };
 
 /// What a program that was ended by a signal exits with, as the sandbox reports it.
@@ -21,16 +23,25 @@ const BY_SIGNAL: i32 = 128;
 /// KILL, SEGV.
 const CRASHES: &[i32] = &[4, 6, 7, 8, 9, 11];
 
+/// An agent that is put into the sandbox.
+#[derive(Clone, Copy)]
+pub(super) struct Confined<'a> {
+    /// The agent.
+    pub(super) agent: &'a dyn Agent,
+    /// Whether it is to write nothing.
+    pub(super) is_read_only: bool,
+}
+
 impl Workplace {
     /// Puts a launch into the sandbox, if it belongs there; returns how it ended if it cannot
     /// even begin.
     pub(super) fn confine(
         &self,
         launch: Launch,
-        is_agent: bool,
+        agent: Option<Confined<'_>>,
     ) -> Result<Result<Launch, Ended>, Failure> {
         let Some(sandbox) = &self.tools.sandbox else { return Ok(Ok(launch)) };
-        if !is_agent && self.identity.item.is_none() {
+        if agent.is_none() && self.identity.item.is_none() {
             return Ok(Ok(launch));
         }
         let commit = self.tree.commit_paths().map_err(|error| fault(&error))?;
@@ -39,6 +50,9 @@ impl Workplace {
         if !empty.exists() {
             fs::File::create(&empty).map_err(|error| fault(&error))?;
         }
+        let agents = self.tools.agents.values();
+        let agents: Vec<_> = agents.filter_map(|agent| agent.directory(&launch.env)).collect();
+        let own = agent.map(|it| self.own(it.agent, &launch.env)).transpose()?.flatten();
         let needs = Needs {
             checkout: repo.root(),
             common: repo.common_dir(),
@@ -48,9 +62,39 @@ impl Workplace {
             empty: &empty,
             home: self.tools.layout.home(),
             prodigy: &self.tools.program,
-            is_agent,
+            agents: &agents,
+            own,
+            is_read_only: agent.is_some_and(|agent| agent.is_read_only),
         };
         Ok(sandbox.wrap(launch, &needs).map_err(not_started))
+    }
+
+    /// Returns what an agent in the sandbox has of its own.
+    fn own(&self, agent: &dyn Agent, env: &[(OsString, OsString)]) -> Result<Option<Own>, Failure> {
+        let (directory, kept) = (agent.directory(env), self.kept_by(agent, env));
+        let (Some(directory), Some(kept)) = (directory, kept) else { return Ok(None) };
+        let kind = agent.kind();
+        let Some(sessions) = sandbox::sessions(kind).map(|name| kept.join(name)) else {
+            return Ok(None);
+        };
+        store::create_dir(&sessions).map_err(|error| fault(&error))?;
+        Ok(Some(Own { kind, directory, sessions }))
+    }
+
+    /// Returns where an agent keeps its sessions: in the sandbox it is a directory of the job, since
+    /// what an agent leaves in its own is read by those outside.
+    pub(super) fn kept_by(
+        &self,
+        agent: &dyn Agent,
+        env: &[(OsString, OsString)],
+    ) -> Option<PathBuf> {
+        let own = agent.directory(env)?;
+        if self.tools.sandbox.is_none() {
+            return Some(own);
+        }
+        // What one item leaves is read by nobody else.
+        let item = safe_name(self.identity.item_name());
+        Some(self.tools.state.join("agents").join(item).join(agent.kind().word()))
     }
 
     /// Returns how an agent ended: what the sandbox reports as a code of its own is the signal

@@ -95,7 +95,8 @@ impl Conversation {
         let id = own.unwrap_or_else(|| uuid.clone());
         let is_here = before.as_ref().is_some_and(|before| before.place == place);
         let cut = if is_here { Cut::Here } else { Cut::Elsewhere };
-        let resumes = agent.recall(&id, cwd, env).then_some(cut);
+        let kept = workplace.kept_by(agent, env);
+        let resumes = kept.is_some_and(|kept| agent.recall(&id, cwd, &kept)).then_some(cut);
         let id = if resumes.is_some() { id } else { uuid };
         let before = before.filter(|_| resumes.is_some()).unwrap_or_default();
         let Record { used, cost_usd, .. } = before;

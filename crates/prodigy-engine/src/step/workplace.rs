@@ -24,6 +24,7 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
     KnownEffects, Limited, Past,
+    confine::Confined,
     fault::{fault, not_launched},
     output::{Failed, Output},
     supervisors::Supervisors,
@@ -266,7 +267,7 @@ impl Workplace {
 
     /// Runs a program under a supervisor, and returns the number of its log files.
     pub(super) async fn launch(&self, launch: Launch) -> Result<(u32, Ended), Box<Failed>> {
-        self.supervise(launch, false, &mut |_| ControlFlow::Continue(())).await
+        self.supervise(launch, None, &mut |_| ControlFlow::Continue(())).await
     }
 
     /// Runs an agent under a supervisor, and lets somebody hear what it prints if the launch is
@@ -276,20 +277,21 @@ impl Workplace {
     pub(super) async fn listen(
         &self,
         launch: Launch,
+        agent: Confined<'_>,
         listener: Listener<'_>,
     ) -> Result<(u32, Ended), Box<Failed>> {
-        let (slot, ended) = self.supervise(launch, true, listener).await?;
+        let (slot, ended) = self.supervise(launch, Some(agent), listener).await?;
         Ok((slot, self.unconfined(ended)))
     }
 
     async fn supervise(
         &self,
         launch: Launch,
-        is_agent: bool,
+        agent: Option<Confined<'_>>,
         listener: Listener<'_>,
     ) -> Result<(u32, Ended), Box<Failed>> {
         self.check_place(&launch.cwd).map_err(Failed::bare)?;
-        let mut launch = match self.confine(launch, is_agent).map_err(Failed::bare)? {
+        let mut launch = match self.confine(launch, agent).map_err(Failed::bare)? {
             Ok(launch) => launch,
             Err(ended) => return Ok((0, ended)),
         };

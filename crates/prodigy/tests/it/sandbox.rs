@@ -133,7 +133,7 @@ echo "agent: ${SSH_AUTH_SOCK-none} ${TMPDIR-none}" >> ROOT/out/seen
             .ssh/config [cat: .ssh/config: No such file or directory]
             .netrc []
             .config/gh/hosts.yml [cat: .config/gh/hosts.yml: No such file or directory]
-            .claude/.credentials.json []
+            .claude/.credentials.json [cat: .claude/.credentials.json: No such file or directory]
             .gitconfig [readable]
             plain [readable]
             agent: none /tmp
@@ -143,7 +143,7 @@ echo "agent: ${SSH_AUTH_SOCK-none} ${TMPDIR-none}" >> ROOT/out/seen
             .ssh/config [readable]
             .netrc [readable]
             .config/gh/hosts.yml [cat: .config/gh/hosts.yml: No such file or directory]
-            .claude/.credentials.json []
+            .claude/.credentials.json [cat: .claude/.credentials.json: No such file or directory]
             .gitconfig [readable]
             plain [readable]
             agent: none /tmp
@@ -153,7 +153,7 @@ echo "agent: ${SSH_AUTH_SOCK-none} ${TMPDIR-none}" >> ROOT/out/seen
             .ssh/config [readable]
             .netrc []
             .config/gh/hosts.yml [cat: .config/gh/hosts.yml: No such file or directory]
-            .claude/.credentials.json []
+            .claude/.credentials.json [cat: .claude/.credentials.json: No such file or directory]
             .gitconfig [readable]
             plain [readable]
             agent: none /tmp
@@ -289,7 +289,7 @@ fn agents_are_always_in_the_sandbox_and_scripts_of_the_workflow_are_not() {
 sandbox: { type: bubblewrap, network: off, write: [~/cache], read: [~/.netrc] }
 agents:
   claude: { type: simulated, rules: [{ answer: done, commit: by an agent, edits: [{ path: a, content: "x\n" }] }] }
-  other: { type: command, command: [sh, -c, 'cat; echo x >> $HOME/.claude/sessions/1; echo x >> $HOME/.claude/settings.json; echo x >> $HOME/plain; cp $HOME/.netrc $HOME/cache/d; echo "$IS_SANDBOX" > b; git add b; git commit --quiet -m b'] }
+  other: { type: command, command: [sh, -c, 'cat; echo x >> $HOME/.claude/settings.json; echo x >> $HOME/plain; cp $HOME/.netrc $HOME/cache/d; echo "$IS_SANDBOX" > b; git add b; git commit --quiet -m b'] }
 steps:
   - claude: anything
   - { agent: { use: other, prompt: hello }, on_failure: true }
@@ -297,7 +297,7 @@ steps:
 "#,
     );
     let home = world.root().join("user");
-    fs::create_dir_all(home.join(".claude/sessions")).unwrap();
+    fs::create_dir_all(home.join(".claude")).unwrap();
     fs::create_dir(home.join("cache")).unwrap();
     fs::write(home.join(".netrc"), "machine").unwrap();
     fs::write(home.join(".claude/settings.json"), "{}").unwrap();
@@ -315,7 +315,7 @@ steps:
     next: prodigy events job
     "#);
     let read = |path: &str| fs::read_to_string(home.join(path)).unwrap();
-    assert_eq!((read(".claude/sessions/1"), read("by-script")), ("x\n".into(), "y\n".into()));
+    assert_eq!(read("by-script"), "y\n");
     assert_eq!((read(".claude/settings.json"), read("plain")), ("{}".into(), String::new()));
     assert_eq!(read("cache/d"), "machine");
     assert_eq!(["a", "b", "c"].map(|file| world.read(file)), ["x\n", "1\n", "none\n"]);

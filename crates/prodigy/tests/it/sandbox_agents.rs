@@ -1,61 +1,125 @@
 //! What agents in the sandbox keep: their account, and what the workflow names.
 
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 use insta::assert_snapshot;
 
-use crate::map_world::{assert_code, beside, go, map_world};
+use crate::{
+    map_world::{assert_code, beside, go, map_world},
+    real_world::files_with,
+};
 
-/// Returns what an agent and a script of the same item can do with the account of an agent in
-/// a directory, which is named by a variable if it is not where it usually is.
-fn account(place: &str, variable: Option<&str>) -> String {
-    let world = map_world(
-        r"
-sandbox: { type: bubblewrap, write: [ROOT/out] }
-agents:
-  mine:
-    type: command
-    command: [sh, -c, 'cat; cd ROOT/PLACE; cp .credentials.json ROOT/out/agent; for file in .credentials.json session settings.json; do echo more >> $file; done; true']
-map:
-  input: { items: [one] }
-  agent_template:
-    - { agent: { use: mine, prompt: work } }
-    - shell: cd ROOT/PLACE; cp .credentials.json ROOT/out/script; echo x > session && echo written > ROOT/out/it || true
-",
-    );
-    world.write("workflow.yml", world.read("workflow.yml").replace("PLACE", place));
-    world.commit_all("Name the place");
-    let directory = world.root().join(place);
-    fs::create_dir_all(&directory).unwrap();
+/// What steps try: to read what is there, and to plant what others would run.
+const TRIES: &str = r#"
+for place in ROOT/user/.claude ROOT/user/.codex ROOT/elsewhere; do
+  for file in .credentials.json auth.json settings.json config.toml dotfile history.jsonl; do
+    echo "$place/$file [$(cat $place/$file 2> /dev/null)]"
+    echo planted >> $place/$file
+  done
+  for file in settings.local.json CLAUDE.md commands/x hooks/x skills/x AGENTS.md new/x projects/y sessions/y; do
+    mkdir -p $(dirname $place/$file); echo planted >> $place/$file
+  done
+done > ROOT/out/NAME 2> /dev/null
+echo "state [$(cat ROOT/user/.claude.json)]" >> ROOT/out/NAME
+echo planted >> ROOT/user/.claude.json
+"#;
+
+/// Runs what somebody tries, in a world with agents that have accounts and settings. Returns
+/// what was readable, and what was there afterwards that was not there before.
+fn tried(agent: &str, step: &str) -> (String, String) {
+    let world = map_world(&format!(
+        "sandbox: {{ type: bubblewrap, write: [ROOT/out] }}\n{agent}\nmap:\n  input: {{ items: [one] }}\n  agent_template: [{step}]\n"
+    ));
     fs::create_dir(world.root().join("out")).unwrap();
-    let files = [".credentials.json", "session", "settings.json"];
-    for file in files {
-        fs::write(directory.join(file), "mine\n").unwrap();
+    let root = world.root().canonicalize().unwrap().display().to_string();
+    fs::write(
+        world.root().join("out/tries.sh"),
+        TRIES.replace("ROOT", &root).replace("NAME", "seen")
+            + "echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"num_turns\":1,\"result\":\"\"}'\n",
+    )
+    .unwrap();
+    for place in ["user/.claude", "user/.codex", "elsewhere"] {
+        let place = world.root().join(place);
+        fs::create_dir_all(place.join("commands")).unwrap();
+        for file in
+            [".credentials.json", "auth.json", "settings.json", "config.toml", "history.jsonl"]
+        {
+            fs::write(place.join(file), "mine\n").unwrap();
+        }
+        symlink("../dotfile", place.join("dotfile")).unwrap();
     }
-    let directory = directory.display().to_string();
-    let world = match variable {
-        Some(variable) => world.env(variable, &directory),
-        None => world,
-    };
-    assert_code(&go(&world), 0);
-    let read = |name: &str| format!("{name}: {:?}", beside(&world, name));
-    let files = files.map(|file| read(&format!("{place}/{file}")).replace(place, "PLACE"));
-    let out = ["out/agent", "out/script", "out/it"].map(read);
-    [&out[..], &files[..]].concat().join("\n")
+    fs::write(world.root().join("user/dotfile"), "linked\n").unwrap();
+    fs::write(world.root().join("dotfile"), "linked\n").unwrap();
+    fs::write(world.root().join("user/.claude.json"), "mine\n").unwrap();
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    let readable = beside(&world, "out/seen").replace(&root, "");
+    assert!(readable.contains("state ["), "it ran: {seen}");
+    let readable = readable.lines().filter(|line| !line.ends_with("[]"));
+    let readable = readable.collect::<Vec<_>>().join("\n");
+    let planted = files_with(world.root(), "planted").into_iter();
+    let planted = planted.map(|path| path.replace(&*world.root().to_string_lossy(), ""));
+    let mut planted: Vec<_> = planted.filter(|path| path != "/out/tries.sh").collect();
+    planted.sort_unstable();
+    (readable, planted.join("\n"))
 }
 
 #[test]
-fn the_account_of_an_agent_is_for_agents_only() {
-    let usual = account("user/.claude", None);
-    assert_snapshot!(usual, @r#"
-    out/agent: "mine\n"
-    out/script: ""
-    out/it: ""
-    PLACE/.credentials.json: "mine\nmore\n"
-    PLACE/session: "mine\nmore\n"
-    PLACE/settings.json: "mine\n"
-    "#);
-    assert_eq!(account("elsewhere", Some("CLAUDE_CONFIG_DIR")), usual);
+fn what_agents_keep_is_for_nobody_else_and_nothing_can_be_planted_there() {
+    let script = "sh -c '. ROOT/out/tries.sh'";
+    let (readable, planted) = tried("", &format!("{{ shell: \"{script}\" }}"));
+    assert_eq!((readable.as_str(), planted.as_str()), ("", ""));
+    let command = "agents: { mine: { type: command, command: [sh, ROOT/out/tries.sh] }, other: { type: claude, config_dir: ROOT/elsewhere } }";
+    let (readable, planted) = tried(command, "{ agent: { use: mine, prompt: work } }");
+    assert_eq!((readable.as_str(), planted.as_str()), ("", ""));
+}
+
+#[test]
+fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
+    let step = "{ agent: { use: mine, prompt: work } }";
+    let claude = "agents: { mine: { type: claude, command: [sh, ROOT/out/tries.sh] }, other: { type: claude, config_dir: ROOT/elsewhere } }";
+    let (readable, planted) = tried(claude, step);
+    assert_snapshot!(readable, @"
+    /user/.claude/.credentials.json [mine]
+    /user/.claude/auth.json [mine]
+    /user/.claude/settings.json [mine]
+    /user/.claude/config.toml [mine]
+    /user/.claude/dotfile [linked]
+    state [mine]
+    ");
+    assert_snapshot!(planted, @"
+    /home/state/repo/mapreduce/jobs/job/agents/item-001/claude/projects/y
+    /user/.claude/.credentials.json
+    ");
+    let (readable, planted) = tried(
+        &claude
+            .replace("type: claude, command", "type: claude, config_dir: ROOT/elsewhere, command"),
+        step,
+    );
+    assert_snapshot!(readable, @"
+    /elsewhere/.credentials.json [mine]
+    /elsewhere/auth.json [mine]
+    /elsewhere/settings.json [mine]
+    /elsewhere/config.toml [mine]
+    /elsewhere/dotfile [linked]
+    ");
+    assert_snapshot!(planted, @"
+    /elsewhere/.credentials.json
+    /home/state/repo/mapreduce/jobs/job/agents/item-001/claude/projects/y
+    ");
+    let (readable, planted) =
+        tried(&claude.replace("type: claude, command", "type: codex, command"), step);
+    assert_snapshot!(readable, @"
+    /user/.codex/.credentials.json [mine]
+    /user/.codex/auth.json [mine]
+    /user/.codex/settings.json [mine]
+    /user/.codex/config.toml [mine]
+    /user/.codex/dotfile [linked]
+    ");
+    assert_snapshot!(planted, @"
+    /home/state/repo/mapreduce/jobs/job/agents/item-001/codex/sessions/y
+    /user/.codex/auth.json
+    ");
 }
 
 #[test]

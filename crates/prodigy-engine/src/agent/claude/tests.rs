@@ -1,6 +1,6 @@
 //! The command line of Claude Code.
 
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
 use prodigy_core::{
     json_schema::Schema,
@@ -155,55 +155,54 @@ fn a_session_is_found_wherever_it_was_begun() {
     let config_dir = Some(home.path().to_str().unwrap().to_owned());
     let agent = claude(ClaudeAgent { config_dir, ..ClaudeAgent::default() }, false);
     let id = "11111111-2222-4333-8444-555555555555";
-    assert!(!agent.recall(id, here.path(), &[]));
+    let directory = agent.directory(&[]).unwrap();
+    let recall = |id: &str| agent.recall(id, here.path(), &directory);
+    assert!(!recall(id));
 
     let elsewhere = home.path().join("projects/-somewhere-else");
     fs::create_dir_all(&elsewhere).unwrap();
     fs::write(elsewhere.join(format!("{id}.jsonl")), "first\n").unwrap();
-    assert!(agent.recall(id, here.path(), &[]));
+    assert!(recall(id));
     let name = project_name(&here.path().canonicalize().unwrap());
     let copy = home.path().join("projects").join(name).join(format!("{id}.jsonl"));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "first\n");
 
     fs::write(&copy, "first\nsecond\n").unwrap();
-    assert!(agent.recall(id, here.path(), &[]));
+    assert!(recall(id));
     assert_eq!(fs::read_to_string(&copy).unwrap(), "first\nsecond\n");
-    assert!(!agent.recall("99999999-2222-4333-8444-555555555555", here.path(), &[]));
+    assert!(!recall("99999999-2222-4333-8444-555555555555"));
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test plays the agent")]
-fn links_among_the_sessions_lead_nowhere() {
-    use std::os::unix::fs::symlink;
+fn a_session_is_not_taken_from_a_link_nor_copied_through_one() {
     let home = tempfile::tempdir().unwrap();
     let here = tempfile::tempdir().unwrap();
-    let config_dir = Some(home.path().to_str().unwrap().to_owned());
-    let agent = claude(ClaudeAgent { config_dir, ..ClaudeAgent::default() }, false);
-    let id = "11111111-2222-4333-8444-555555555555";
-    let file = format!("{id}.jsonl");
-    let projects = home.path().join("projects");
-    let victim = home.path().join("victim");
-    fs::write(&victim, "precious\n").unwrap();
-    fs::create_dir_all(projects.join("other")).unwrap();
-    // Nothing is read through a link.
-    symlink(&victim, projects.join("other").join(&file)).unwrap();
-    assert!(!agent.recall(id, here.path(), &[]));
-    // Nothing is written through one.
-    let wanted = projects.join(project_name(&here.path().canonicalize().unwrap()));
-    fs::create_dir(&wanted).unwrap();
-    symlink(&victim, wanted.join(&file)).unwrap();
-    fs::remove_file(projects.join("other").join(&file)).unwrap();
-    fs::write(projects.join("other").join(&file), "said\n").unwrap();
-    assert!(agent.recall(id, here.path(), &[]));
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n");
-    assert_eq!(fs::read_to_string(wanted.join(&file)).unwrap(), "said\n");
-    assert_eq!(fs::read_dir(&wanted).unwrap().count(), 1);
-    // Nor into another directory.
-    let outside = tempfile::tempdir().unwrap();
-    fs::remove_dir_all(&wanted).unwrap();
-    symlink(outside.path(), &wanted).unwrap();
-    assert!(agent.recall(id, here.path(), &[]));
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    let agent = claude(ClaudeAgent::default(), false);
+    let recall = || agent.recall("1", here.path(), home.path());
+    let (secret, profile) = (home.path().join("secret"), home.path().join("profile"));
+    for file in [&secret, &profile] {
+        fs::write(file, "mine\n").unwrap();
+    }
+    let [elsewhere, own] =
+        ["elsewhere".to_owned(), project_name(&here.path().canonicalize().unwrap())]
+            .map(|name| home.path().join("projects").join(name));
+    fs::create_dir_all(&elsewhere).unwrap();
+    symlink(&secret, elsewhere.join("1.jsonl")).unwrap();
+    assert!(!recall());
+    fs::remove_file(elsewhere.join("1.jsonl")).unwrap();
+    fs::write(elsewhere.join("1.jsonl"), "planted\n").unwrap();
+
+    fs::create_dir(&own).unwrap();
+    symlink(&profile, own.join("1.jsonl")).unwrap();
+    assert!(recall());
+    assert_eq!(fs::read_to_string(&profile).unwrap(), "mine\n");
+    assert_eq!(fs::read_to_string(own.join("1.jsonl")).unwrap(), "planted\n");
+
+    fs::remove_dir_all(&own).unwrap();
+    symlink(home.path(), &own).unwrap();
+    assert!(recall());
+    assert!(!home.path().join("1.jsonl").exists());
 }
 
 #[test]

@@ -76,17 +76,23 @@ fn every_option_has_its_argument() {
 }
 
 #[test]
-fn a_permission_mode_is_a_sandbox() {
-    let sandbox = |mode: PermissionMode| {
+fn a_permission_mode_is_a_sandbox_unless_there_is_another_around_it() {
+    let sandbox = |mode: PermissionMode, is_confined: bool| {
         let options = AgentOptions { permission_mode: Some(mode), ..AgentOptions::default() };
-        let words = words(CodexAgent::default(), &options, |_| {});
+        let words =
+            words(CodexAgent::default(), &options, |request| request.is_confined = is_confined);
         let flag = words.lines().find_map(|word| word.strip_prefix("--sandbox="));
         flag.unwrap_or("-").to_owned()
     };
-    assert_eq!(sandbox(PermissionMode::Default), "-");
-    assert_eq!(sandbox(PermissionMode::Plan), "read-only");
-    assert_eq!(sandbox(PermissionMode::AcceptEdits), "workspace-write");
-    assert_eq!(sandbox(PermissionMode::Bypass), "danger-full-access");
+    for (mode, own) in [
+        (PermissionMode::Default, "-"),
+        (PermissionMode::Plan, "read-only"),
+        (PermissionMode::AcceptEdits, "workspace-write"),
+        (PermissionMode::Bypass, "danger-full-access"),
+    ] {
+        assert_eq!(sandbox(mode, false), own);
+        assert_eq!(sandbox(mode, true), "danger-full-access");
+    }
 }
 
 #[test]
@@ -98,7 +104,9 @@ fn a_session_is_found_below_the_day_it_was_begun_on() {
     fs::write(day.join("rollout-2026-03-07T10-00-00-abc.jsonl"), "").unwrap();
     let env = [(OsString::from("CODEX_HOME"), home.path().as_os_str().to_owned())];
     let agent = Codex::new(CodexAgent::default());
-    assert!(agent.recall("abc", Path::new("/"), &env));
-    assert!(!agent.recall("abd", Path::new("/"), &env));
-    assert!(!agent.recall("abc", Path::new("/"), &[]));
+    let directory = agent.directory(&env).unwrap();
+    assert!(agent.recall("abc", Path::new("/"), &directory));
+    assert!(!agent.recall("abd", Path::new("/"), &directory));
+    assert!(!agent.recall("abc", Path::new("/"), &day));
+    assert_eq!(agent.directory(&[]), None);
 }

@@ -1,0 +1,167 @@
+//! What an agent in the sandbox has of its own: its settings, its account and its sessions.
+//!
+//! Programs of agents keep them in one directory, together with what says which programs they
+//! run. Whoever can make a file there gets out of the sandbox the next time. So an agent sees an
+//! empty place with what is there, read-only, and everything it makes is gone with it. Its
+//! account it may write, since keys are renewed; its sessions are the job's own.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use prodigy_core::workflow::AgentKind;
+
+use super::{variable, view::View};
+
+/// What a program of agents keeps in its directory.
+struct Keeps {
+    /// The variable that names the directory.
+    variable: &'static str,
+    /// The directory, below the home, if it is not set.
+    directory: &'static str,
+    /// A file with settings that is beside the directory if the variable is not set.
+    beside: Option<&'static str>,
+    /// The account.
+    account: &'static str,
+    /// The directory of its sessions.
+    sessions: &'static str,
+    /// What else it writes while it works, by the beginning or the end of its name. It is made
+    /// anew each time.
+    state: &'static [&'static str],
+}
+
+const CLAUDE: Keeps = Keeps {
+    variable: "CLAUDE_CONFIG_DIR",
+    directory: ".claude",
+    beside: Some(".claude.json"),
+    account: ".credentials.json",
+    sessions: "projects",
+    state: &[
+        ".claude.json.backup",
+        "backups",
+        "cache",
+        "debug",
+        "file-history",
+        "history.jsonl",
+        "ide",
+        "image-cache",
+        "jobs",
+        "logs",
+        "paste-cache",
+        "plans",
+        "session-env",
+        "sessions",
+        "shell-snapshots",
+        "stats-cache.json",
+        "statsig",
+        "tasks",
+        "telemetry",
+        "todos",
+        "traces",
+        "usage-data",
+    ],
+};
+
+const CODEX: Keeps = Keeps {
+    variable: "CODEX_HOME",
+    directory: ".codex",
+    beside: None,
+    account: "auth.json",
+    sessions: "sessions",
+    state: &[
+        ".tmp",
+        "archived_sessions",
+        "cache",
+        "history.jsonl",
+        "log",
+        "models_cache.json",
+        "session_index.jsonl",
+        "shell_snapshots",
+        "tmp",
+        "version.json",
+        ".sqlite",
+        ".sqlite-shm",
+        ".sqlite-wal",
+    ],
+};
+
+/// Returns what a kind of agent keeps.
+fn keeps(kind: AgentKind) -> Option<&'static Keeps> {
+    match kind {
+        AgentKind::Claude => Some(&CLAUDE),
+        AgentKind::Codex => Some(&CODEX),
+        AgentKind::Command | AgentKind::Simulated => None,
+    }
+}
+
+/// An agent that keeps something of its own.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Its kind.
+    pub kind: AgentKind,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Where its sessions are, instead of there.
+    pub sessions: PathBuf,
+}
+
+/// Returns the directory below that of an agent which holds its sessions.
+pub fn sessions(kind: AgentKind) -> Option<&'static str> {
+    keeps(kind).map(|keeps| keeps.sessions)
+}
+
+/// Hides what agents keep: it is theirs.
+pub(super) fn hide(view: &mut View, env: &[(OsString, OsString)], others: &[PathBuf]) {
+    let home = variable(env, "HOME").map(Path::new);
+    for keeps in [&CLAUDE, &CODEX] {
+        let below_home = [Some(keeps.directory), keeps.beside];
+        for name in below_home.into_iter().flatten() {
+            if let Some(home) = home {
+                view.blank(&home.join(name));
+            }
+        }
+        if let Some(named) = variable(env, keeps.variable) {
+            view.blank(Path::new(named));
+        }
+    }
+    for directory in others {
+        view.blank(directory);
+    }
+}
+
+/// Shows an agent what it keeps.
+pub(super) fn show(view: &mut View, env: &[(OsString, OsString)], own: &Own) {
+    let Some(keeps) = keeps(own.kind) else { return };
+    // It would make it itself. If it cannot be made, there is nothing to show.
+    fs::create_dir_all(&own.directory).ok();
+    let Ok(place) = own.directory.canonicalize() else { return };
+    view.blank(&place);
+    for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
+        // Many people have links there, to a repository with all their settings.
+        let Ok(from) = entry.path().canonicalize() else { continue };
+        let name = entry.file_name();
+        if name == keeps.account {
+            view.lend(entry.path(), from);
+        } else if name != keeps.sessions && !is_state(&name, keeps) {
+            view.show(entry.path(), from);
+        }
+    }
+    view.lend(place.join(keeps.sessions), own.sessions.clone());
+    let home = variable(env, "HOME").map(Path::new);
+    if let (Some(beside), Some(home)) = (keeps.beside, home)
+        && own.directory == home.join(keeps.directory)
+    {
+        view.read(&home.join(beside));
+    }
+}
+
+/// Returns whether a program writes a file or directory of that name while it works.
+fn is_state(name: &OsStr, keeps: &Keeps) -> bool {
+    let name = name.to_string_lossy();
+    keeps.state.iter().any(|state| match state.strip_prefix(".sqlite") {
+        Some(_) => name.ends_with(state),
+        None => *name == **state,
+    })
+}
