@@ -329,7 +329,7 @@ error_policy:
     completed with failures · 1 of 2 items done · [time] · cost $1.50
     items: 1 successful, 1 in the DLQ
     failures:
-      budget_exceeded: the item has cost $1.00, and its budget is $1.00  item-002
+      budget_exceeded: the item has cost $1.00, and its budget is $1.00; raise `item_usd`, and replay it with `--use-current-workflow`  item-002
     cost: $1.50 for each item done · $1.00 lost in attempts that came to nothing
     budget: $1.00 for an item
     nothing to merge: the steps made no commit
@@ -366,7 +366,10 @@ error_policy:
     assert_code(&go(&world), 0);
     assert_eq!(of_type(&world, "agent_usage").len(), 2);
     let letter = letter(&world, "item-001");
-    assert_eq!(letter["reason"], "the item has cost $1.00, and its budget is $1.00");
+    assert_eq!(
+        letter["reason"],
+        "the item has cost $1.00, and its budget is $1.00; raise `item_usd`, and replay it with `--use-current-workflow`"
+    );
     assert_eq!(letter["attempts"], 3);
 }
 
