@@ -101,7 +101,9 @@ impl Exit {
                  listed with why, and what would help."
             }
             Self::TryLater => {
-                "Another process holds the job. Nothing was changed; try again later."
+                "Try again later. Either another process holds the job, and nothing was changed. Or an \
+                 agent reached a usage limit and the run was not to wait for it (`--no-wait`, \
+                 `on_limit: stop`, `max_wait`): the job is paused and can be resumed."
             }
             Self::Interrupted => "Ctrl-C. The job is paused and can be resumed.",
             Self::Terminated => "SIGTERM or SIGHUP. The job is paused and can be resumed.",

@@ -8,8 +8,8 @@ use super::{Costs, End, ItemSummary, Warnings};
 use crate::{
     Timestamp,
     event::{
-        CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, QuotaPaused, Record,
-        StepStatus, is_top_level,
+        BudgetScope, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, QuotaPaused,
+        Record, StepStatus, is_top_level,
     },
 };
 
@@ -47,6 +47,8 @@ pub struct Summary {
     pub warnings: Warnings,
     /// The limit that keeps it from going on.
     pub quota: Option<QuotaPaused>,
+    /// The budget that was spent in the last run.
+    pub overspent: Option<BudgetScope>,
     /// The job's branch.
     pub branch: Option<String>,
     /// The job's worktree, as long as it is there.
@@ -106,6 +108,7 @@ impl Summary {
             Event::JobResumed { workflow, budget, .. } => {
                 self.resumed += 1;
                 self.end = None;
+                self.overspent = None;
                 // A run that died ended with the record before this one.
                 self.earlier += between(self.run_began.replace(record.timestamp), before);
                 if let (Some(changed), Some(started)) = (workflow, &mut self.started) {
@@ -142,6 +145,7 @@ impl Summary {
                 self.worktree = Some(path.clone());
                 self.branch = Some(branch.clone());
             }
+            Event::BudgetExceeded { scope, .. } => self.overspent = Some(*scope),
             Event::QuotaPaused(paused) => self.quota = Some((**paused).clone()),
             Event::QuotaResumed {} => self.quota = None,
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
@@ -173,7 +177,6 @@ impl Summary {
             | crate::agent_news!()
             | Event::AgentReleased { .. }
             | Event::QuotaWarned { .. }
-            | Event::BudgetExceeded { .. }
             | Event::ConcurrencyChanged { .. }
             | Event::WorktreePreserved { .. }
             | Event::MergeConflict { .. }

@@ -75,7 +75,9 @@ impl Allowance {
         if left_usd > 1e-9 {
             return Ok(left_usd);
         }
-        Err(format!("the item has cost ${spent_usd:.2}, and its budget is ${most_usd:.2}"))
+        Err(format!(
+            "the item has cost ${spent_usd:.2}, and its budget is ${most_usd:.2}; raise `item_usd`, and replay it with `--use-current-workflow`"
+        ))
     }
 }
 

@@ -176,7 +176,7 @@ fn fail(turn: &SimulatedTurn, speech: &mut Speech<'_>) -> io::Result<()> {
             speech.give_up("error_max_turns", &message)
         }
         SimulatedEnd::OverBudget => {
-            let message = format!("Reached maximum budget (${})", turn.cost_usd);
+            let message = format!("Reached maximum budget (${})", dollars(turn.cost_usd));
             speech.give_up("error_max_budget_usd", &message)
         }
         SimulatedEnd::Error
@@ -189,6 +189,12 @@ fn fail(turn: &SimulatedTurn, speech: &mut Speech<'_>) -> io::Result<()> {
             speech.give_up("error_during_execution", &said("simulated error".to_owned()))
         }
     }
+}
+
+/// Returns an amount without the error of its binary form, and without zeros at its end.
+fn dollars(amount: f64) -> String {
+    let text = format!("{amount:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Returns what Claude Code calls a status of its provider, and what it says then.
@@ -355,6 +361,12 @@ mod tests {
         Denied: Answered assistant/ system/permission_denied user/ assistant/ result/success
         ");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_amount_is_told_as_a_person_would() {
+        let told = [0.1_f64 + 0.2 - 0.2 - 0.000_000_01, 0.5, 2.0, 0.003_54, 10.0].map(dollars);
+        assert_eq!(told, ["0.1", "0.5", "2", "0.00354", "10"]);
     }
 
     #[test]

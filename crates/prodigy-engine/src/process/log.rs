@@ -146,6 +146,16 @@ enum Target<'a> {
     File(&'a mut File),
 }
 
+/// What stands around the number of bytes that were not kept, in the log itself.
+const NOTE: &str = "[prodigy: ";
+const NOTE_END: &str = " more bytes were not kept]";
+
+/// Returns how many bytes were not kept, if a line of a log says that.
+pub fn not_kept(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?.trim_end();
+    line.strip_prefix(NOTE)?.strip_suffix(NOTE_END)?.parse().ok()
+}
+
 /// One launch's share of a log file.
 #[derive(Debug)]
 pub(super) struct Share<'a> {
@@ -217,7 +227,7 @@ impl<'a> Share<'a> {
     pub(super) fn finish(mut self) -> (u64, u64) {
         if self.dropped > 0 {
             let newline = if self.at_line_start { "" } else { "\n" };
-            let line = format!("{newline}[prodigy: {} more bytes were not kept]\n", self.dropped);
+            let line = format!("{newline}{NOTE}{}{NOTE_END}\n", self.dropped);
             let Some(file) = self.file() else { return (self.at, self.written) };
             // If the disk is full there is no place for this either.
             file.write_all(line.as_bytes()).ok();

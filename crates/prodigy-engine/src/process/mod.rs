@@ -29,6 +29,7 @@ pub use client::{Listener, Supervisor};
 pub use duplex::Duplex;
 pub use error::Error;
 pub use lines::Lines;
+pub use log::not_kept;
 pub use quick::{Quick, QuickOutput, quick};
 pub use start::startable;
 pub use stop::Stop;

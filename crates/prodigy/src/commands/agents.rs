@@ -27,6 +27,26 @@ pub(super) fn beyond(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
     workflow.beyond_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
 }
 
+/// Returns the steps whose agent none of these configurations knows, each agent once.
+pub(super) fn unknown(workflow: &Workflow, configs: &[&Config]) -> Vec<Diagnostic> {
+    let is_known = |name| configs.iter().any(|config| configured(workflow, config, name).is_some());
+    let needed = workflow.agents_needed().into_iter();
+    needed
+        .filter(|(name, _)| !is_known(name))
+        .map(|(name, step)| {
+            let message = format!("no agent named `{name}` is configured");
+            Diagnostic::error(step.span, message).help(to_configure(name))
+        })
+        .collect()
+}
+
+/// Returns how an agent is made known.
+fn to_configure(name: &str) -> String {
+    format!(
+        "add `agents: {{ {name}: {{ type: command, command: [PROGRAM] }} }}` to the workflow or to `.prodigy/config.yml`"
+    )
+}
+
 /// Says for which agents a budget cannot hold.
 pub(super) fn warn_of_unknown_costs(
     workflow: &Workflow,
@@ -56,9 +76,7 @@ pub(super) fn needed<'w>(
         let label = step_label(step);
         let Some(found) = configured(workflow, config, name) else {
             let message = format!("no agent named `{name}` is configured, and `{label}` needs it");
-            return Err(CliError::new(Exit::Invalid, message).with_hint(format!(
-                "add `agents: {{ {name}: {{ type: command, command: [PROGRAM] }} }}` to the workflow or to `.prodigy/config.yml`"
-            )));
+            return Err(CliError::new(Exit::Invalid, message).with_hint(to_configure(name)));
         };
         if let Some(program) = found.program()
             && find_program(program, env).is_none()

@@ -257,7 +257,7 @@ fn refuse_beyond(file: &File, config: &Config, out: &mut Output) -> Result<(), C
     }
     let message = "the workflow asks of agents what they cannot do";
     Err(CliError::new(Exit::Invalid, message)
-        .with_hint("`prodigy config` shows where each agent is configured"))
+        .with_hint("`prodigy config show --origin` shows where each agent is configured"))
 }
 
 /// Returns the program that supervisors are started from.

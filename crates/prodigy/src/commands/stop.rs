@@ -15,7 +15,9 @@ use super::{
     lookup::{find_job, job_error, summary},
     pause::{holder, not_running},
 };
-use crate::{cli::Args, config::Config, error::CliError, exit::Exit, output::Output};
+use crate::{
+    cli::Args, config::Config, error::CliError, exit::Exit, output::Output, report::count,
+};
 
 /// What a run may take to write down that it ended, beyond the grace of its step.
 const ENDING: Duration = Duration::from_secs(15);
@@ -74,22 +76,30 @@ fn tell(
     status: JobStatus,
     out: &mut Output,
 ) -> Result<(), CliError> {
-    let steps = format!("{} of {} steps done", summary.steps_done, summary.steps_total);
+    let done = done_of(summary);
     match status {
         JobStatus::Completed | JobStatus::CompletedWithFailures | JobStatus::Failed => {
-            out.line(format_args!("job `{job}` ended before it was stopped: {status} · {steps}"))?;
+            out.line(format_args!("job `{job}` ended before it was stopped: {status} · {done}"))?;
         }
         JobStatus::Running => {
             out.line(format_args!("process {pid} is gone, and another one runs job `{job}`"))?;
         }
         JobStatus::Paused | JobStatus::Interrupted | JobStatus::MergeOutstanding => {
-            out.line(format_args!("stopped job `{job}`: {status} · {steps}"))?;
+            out.line(format_args!("stopped job `{job}`: {status} · {done}"))?;
         }
     }
     if status.is_resumable() {
         out.note(format_args!("\nnext: `prodigy resume {job}` goes on"));
     }
     Ok(())
+}
+
+/// Returns how much is done: of the items, once they are known, or else of the steps.
+fn done_of(summary: &Summary) -> String {
+    if let Some(items) = &summary.items {
+        return format!("{} of {} done", items.counts.successful, count(items.total, "item"));
+    }
+    format!("{} of {} done", summary.steps_done, count(summary.steps_total, "step"))
 }
 
 /// Returns the grace that the run was most likely started with.

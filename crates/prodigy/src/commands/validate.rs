@@ -36,17 +36,29 @@ pub(crate) struct ValidateArgs {
 
 pub(super) fn run(args: &Args, command: &ValidateArgs, out: &mut Output) -> Result<Exit, CliError> {
     let here = std::env::current_dir().unwrap_or_default();
-    let config = Config::load(args, repo_root(&here).as_deref())?;
-    let files = command.files.iter().map(|path| (path.clone(), check(path, &config))).collect();
+    let root = repo_root(&here);
+    let config = Config::load(args, root.as_deref())?;
+    let mut files = Vec::new();
+    for path in &command.files {
+        // The file may be meant for another repository, with agents of its own.
+        let place = here.join(path);
+        let other = place.parent().and_then(repo_root).filter(|other| Some(other) != root.as_ref());
+        let other = other.map(|other| Config::load(args, Some(&other))).transpose()?;
+        let known: Vec<&Config> = [&config].into_iter().chain(&other).collect();
+        files.push((path.clone(), check(path, &config, &known)));
+    }
     report(files, command.format, out)
 }
 
 /// Checks one file, with everything it includes and the agents that are configured elsewhere.
-fn check(path: &Path, config: &Config) -> Result<Checked, input::Error> {
+///
+/// An agent is one that any of `known` has configured.
+fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<Checked, input::Error> {
     let (parsed, _) = workflow_file::parse(path)?;
     Ok(match parsed {
         Ok(Loaded { workflow, sources, mut warnings }) => {
             warnings.extend(agents::beyond(&workflow, config));
+            warnings.extend(agents::unknown(&workflow, known));
             Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
         Err(rejected) => rejected.into(),

@@ -182,7 +182,7 @@ impl Account {
     pub(crate) fn show(&self, out: &mut Output) {
         let lines = self.lines();
         if lines.is_empty() {
-            out.note("policies: nothing went wrong");
+            out.note("policies: none had to act");
         } else {
             out.note("policies:");
         }
@@ -216,10 +216,10 @@ impl Account {
         }
         for pause in &self.pauses {
             let how = pause.waited().map_or_else(
-                || "for good".to_owned(),
-                |waited| format!("for {}", duration::show(waited)),
+                || ", and did not go on".to_owned(),
+                |waited| format!(" for {}", duration::show(waited)),
             );
-            lines.push(format!("paused {how}: {}", one_line(&pause.message)));
+            lines.push(format!("paused{how}: {}", one_line(&pause.message)));
         }
         if self.released > 0 {
             let attempts = count(self.released, "attempt");

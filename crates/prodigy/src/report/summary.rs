@@ -151,11 +151,24 @@ impl Over<'_> {
     /// Says how to go on with it.
     pub(super) fn suggest_resume(&self, out: &mut Output) {
         let Self { program, id, job, .. } = self;
-        let more = match job.overspent.map(|overspent| overspent.scope) {
-            Some(BudgetScope::Job) => " --budget-usd USD",
-            Some(BudgetScope::Day) | None => "",
-        };
-        self.suggest(format_args!("next: {program} resume {id}{more}"), out);
+        match job.overspent.map(|overspent| overspent.scope) {
+            Some(BudgetScope::Job) => {
+                self.suggest(format_args!("next: {program} resume {id} --budget-usd USD"), out);
+            }
+            Some(BudgetScope::Day) => {
+                self.suggest(
+                    format_args!("next: {program} resume {id}  (from tomorrow, UTC)"),
+                    out,
+                );
+                self.suggest(
+                    format_args!(
+                        "or, with a higher `day_usd`: {program} resume {id} --use-current-workflow"
+                    ),
+                    out,
+                );
+            }
+            None => self.suggest(format_args!("next: {program} resume {id}"), out),
+        }
     }
 
     /// Says where something is or what to type, unless it was a rehearsal.

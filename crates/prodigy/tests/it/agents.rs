@@ -323,7 +323,7 @@ fn an_agent_that_is_configured_elsewhere_is_not_asked_for_what_it_cannot_do() {
 
     error: the workflow asks of agents what they cannot do
 
-    hint: `prodigy config` shows where each agent is configured
+    hint: `prodigy config show --origin` shows where each agent is configured
     [exit 9]
     ");
     assert!(!world.home().join("events").exists(), "nothing was begun");

@@ -158,7 +158,8 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
     cost: $0.50 for each item done
     budget: $0.00 left of $1.20 for the day
     worktree: $ROOT/home/worktrees/other/job/job (branch prodigy/job/job)
-    next: prodigy resume job
+    next: prodigy resume job  (from tomorrow, UTC)
+    or, with a higher `day_usd`: prodigy resume job --use-current-workflow
     [exit 6]
     ");
     assert_snapshot!(stable(&run_as(&world, "third")), @"
@@ -329,7 +330,7 @@ error_policy:
     completed with failures · 1 of 2 items done · [time] · cost $1.50
     items: 1 successful, 1 in the DLQ
     failures:
-      budget_exceeded: the item has cost $1.00, and its budget is $1.00  item-002
+      budget_exceeded: the item has cost $1.00, and its budget is $1.00; raise `item_usd`, and replay it with `--use-current-workflow`  item-002
     cost: $1.50 for each item done · $1.00 lost in attempts that came to nothing
     budget: $1.00 for an item
     nothing to merge: the steps made no commit
@@ -366,7 +367,10 @@ error_policy:
     assert_code(&go(&world), 0);
     assert_eq!(of_type(&world, "agent_usage").len(), 2);
     let letter = letter(&world, "item-001");
-    assert_eq!(letter["reason"], "the item has cost $1.00, and its budget is $1.00");
+    assert_eq!(
+        letter["reason"],
+        "the item has cost $1.00, and its budget is $1.00; raise `item_usd`, and replay it with `--use-current-workflow`"
+    );
     assert_eq!(letter["attempts"], 3);
 }
 

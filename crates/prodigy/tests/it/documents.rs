@@ -370,6 +370,8 @@ fn the_guide_to_claude_runs_as_it_says() {
         .env("ANTHROPIC_BASE_URL", &model.url())
         .env("ANTHROPIC_API_KEY", "sk-ant-test");
     runs_in(&world, "docs/guide/running-claude.md");
+    let again = world.prodigy(&["run", "headers.yml", "-y", "--job-id", "again"]);
+    assert_eq!(again.code, Some(0), "it can be run as often as one likes: {again}");
 }
 
 #[test]

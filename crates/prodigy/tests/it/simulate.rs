@@ -104,11 +104,11 @@ fn a_workflow_is_rehearsed_and_nothing_is_changed() {
     completed · 3 of 3 items done · [time]
     items: 3 successful
     would be merged into main
-    policies: nothing went wrong
+    policies: none had to act
     would run, and did not:
       3 × shell: touch "$ROOT/outside-${item_id}"
     simulated cost: $0.00
-    this was a rehearsal: nothing of yours was changed
+    this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done
     next: prodigy run workflow.yml
     "#);
 }
@@ -160,7 +160,7 @@ rules:
     would run, and did not:
       1 × shell: touch "$ROOT/outside-${item_id}"
     simulated cost: $1.50
-    this was a rehearsal: nothing of yours was changed
+    this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done
     next: prodigy run workflow.yml
     "#);
     let seen = simulate(&world, &[&flags[..], &["--json", "--fail-on-dlq"]].concat());

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal};
 use crate::{
     fixture::{self, completed, failed, hold, layout, record},
     interrupt::{assert_done_once, assert_nothing_runs, gated, open_gate, start},
+    map_world::{has_told, map_world, started},
     stories::{Started, events, stable},
 };
 
@@ -298,4 +299,17 @@ fn a_run_that_does_not_end_in_time_is_named() {
     started.signal(Signal::CONT);
     assert_eq!(started.seen(&world).code, Some(143));
     assert_resumes(&world);
+}
+
+#[test]
+fn of_a_job_with_items_the_items_that_are_done_are_told() {
+    let world = map_world(
+        "map:\n  input: { items: [quick, slow] }\n  max_parallel: 1\n  agent_template:\n\
+         \x20   - shell: test ${item} = quick || sleep 300\n",
+    );
+    let mut run = started(&world);
+    run.until(&world, "the first is done", || has_told(&world, "agent_completed"));
+    let stopped = shown(&world.prodigy(&["stop", "job", "--now"]));
+    assert_snapshot!(stopped.lines().next().unwrap(), @"stopped job `job`: paused · 1 of 2 items done");
+    assert_eq!(run.seen(&world).code, Some(143));
 }

@@ -11,9 +11,12 @@ use prodigy_engine::store::LogFile;
 use prodigy_testkit::World;
 use serde_json::{Value, json};
 
-use crate::fixture::{
-    half, hold, layout, log, output, record, started, step_completed, step_failed, step_started,
-    world,
+use crate::{
+    fixture::{
+        half, hold, layout, log, output, record, started, step_completed, step_failed,
+        step_started, world,
+    },
+    map_world::{assert_code, go, map_world},
 };
 
 /// Returns where a step's output is, if it is a transcript.
@@ -166,8 +169,31 @@ fn lines_that_are_no_events_are_shown_as_they_are() {
     assert_snapshot!(world.prodigy(&["logs", "job-1"]), @r"
     ── 1 claude: fix it (exit 0, 1.2s)
     warning: \u{1b}[31mold
-    [prodigy: 7 more bytes were not kept]
+      … cut off at `log_cap`: 7 more bytes were not kept
     ");
+}
+
+/// The agent prints more than is kept, and its item succeeds all the same.
+#[test]
+fn a_transcript_that_was_cut_says_so_and_not_that_it_failed() {
+    let world = map_world(
+        "agents: { claude: { type: simulated, rules: [{ fault: huge, megabytes: 1 }] } }\n\
+         map:\n  input: { items: [a] }\n  agent_template:\n    - claude: fix\n    - shell: echo next\n",
+    )
+    .env("PRODIGY_LOG_CAP", "100KiB");
+    assert_code(&go(&world), 0);
+    let seen = world.prodigy(&["logs", "job", "item-001"]).to_string();
+    let is_told = |line: &&str| ["…", "✗", "next"].iter().any(|one| line.trim().starts_with(one));
+    let told: Vec<_> = seen.lines().filter(is_told).collect();
+    let told =
+        regex::Regex::new(r"\d{6}").unwrap().replace_all(&told.join("\n"), "[n]").into_owned();
+    assert_snapshot!(told, @r"
+      … cut off at `log_cap`: [n] more bytes were not kept
+    next
+    ");
+    let raw = world.prodigy(&["logs", "job", "item-001", "--raw"]).to_string();
+    let notes = raw.lines().filter(|line| line.starts_with("[prodigy: ")).count();
+    assert_eq!(notes, 1);
 }
 
 #[test]

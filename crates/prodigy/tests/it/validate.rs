@@ -257,3 +257,30 @@ fn the_schema_of_workflows_is_json() {
     assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(3));
     assert_eq!(seen.code, Some(0));
 }
+
+#[test]
+fn an_agent_that_nobody_has_configured_is_a_mistake() {
+    let world = world();
+    let step = "steps:\n- agent: { use: nobody, prompt: x }\n- { agent: { use: nobody, prompt: y }, on_failure: { claude: z } }\n";
+    world.write("w.yml", step);
+    insta::assert_snapshot!(world.prodigy(&["validate", "w.yml"]), @"
+    w.yml: invalid (1 error)
+    ----- stderr -----
+    error: no agent named `nobody` is configured
+     --> w.yml:2:3
+      |
+    2 | - agent: { use: nobody, prompt: x }
+      |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: add `agents: { nobody: { type: command, command: [PROGRAM] } }` to the workflow or to `.prodigy/config.yml`
+
+    [exit 9]
+    ");
+    // The file belongs to a repository that knows the agent.
+    world.write("other/.git/HEAD", "");
+    world.write("other/w.yml", step);
+    world.write("other/.prodigy/config.yml", "agents: { nobody: { type: simulated } }\n");
+    insta::assert_snapshot!(world.prodigy(&["validate", "other/w.yml"]), @"other/w.yml: ok (2 steps)");
+    world.write("own.yml", format!("agents: {{ nobody: {{ type: simulated }} }}\n{step}"));
+    insta::assert_snapshot!(world.prodigy(&["validate", "own.yml"]), @"own.yml: ok (2 steps)");
+}

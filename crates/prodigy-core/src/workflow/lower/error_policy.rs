@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use super::{
-    context::Lower, fields::Fields, read::at_least_one, retry::default_retry, scope::Scope,
+    context::Lower,
+    fields::Fields,
+    read::at_least_one,
+    retry::{OF_ITEMS, default_retry},
+    scope::Scope,
 };
 use crate::{
     diagnostic::Diagnostic,
@@ -60,7 +64,7 @@ impl Lower<'_> {
             .and_then(|node| self.on_item_failure(node, &handlers))
             .unwrap_or(OnItemFailure::Dlq);
         let is_tried_again = on_item_failure == OnItemFailure::Retry;
-        let retry = retry.and_then(|node| self.retry(node, "max_attempts"));
+        let retry = retry.and_then(|node| self.retry(node, OF_ITEMS));
         let policy = ErrorPolicy {
             on_item_failure,
             continue_on_failure: go_on.and_then(|node| self.boolean(node)).unwrap_or(true),

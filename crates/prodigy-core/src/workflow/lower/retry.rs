@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, time::Duration};
 use super::{context::Lower, fields::Fields, read::at_least_one};
 use crate::{
     diagnostic::Diagnostic,
-    failure::FailureKind,
+    failure::{Class, FailureKind},
     policy::{Backoff, Retry},
     workflow::default_backoff,
     yaml::{Node, Yaml},
@@ -35,6 +35,27 @@ const GROWTHS: &[(&str, Growth)] = &[
     ("fibonacci", Growth::Fibonacci),
 ];
 
+/// The key that says how often items are tried.
+pub(super) const OF_ITEMS: &str = "max_attempts";
+
+/// Returns what helps with a failure after which nothing is tried again, whatever a policy says.
+fn never_retried(kind: FailureKind, is_for_items: bool) -> Option<&'static str> {
+    // A step may still come by with less; an item has spent what all its tries have.
+    if is_for_items && kind == FailureKind::BudgetExceeded {
+        return Some(
+            "take it out; a higher `item_usd` or `max_budget_usd` helps, with `prodigy dlq retry JOB --use-current-workflow`",
+        );
+    }
+    if kind == FailureKind::Cancelled {
+        return Some("take it out; `prodigy resume` goes on after a stop");
+    }
+    if kind == FailureKind::PoisonRepeat {
+        return Some("take it out; `prodigy dlq retry` tries such an item again");
+    }
+    (kind.class() == Class::Commit)
+        .then_some("take it out; another try might change the same thing twice")
+}
+
 /// Returns how something is tried again if all that is said is that it should be.
 pub(super) fn default_retry() -> Retry {
     Retry {
@@ -49,19 +70,31 @@ pub(super) fn default_retry() -> Retry {
 impl Lower<'_> {
     /// Reads how something is tried again; `attempts` is the key that says how often.
     pub(super) fn retry(&mut self, node: &Node, attempts: &str) -> Option<Retry> {
+        let is_for_items = attempts == OF_ITEMS;
         let mut fields = self.fields(node)?;
         let attempts = fields.take(attempts).and_then(|node| self.count(node));
         let backoff = self.backoff(&mut fields);
         let max_delay = fields.take("max_delay").and_then(|node| self.limit(node));
         let jitter = fields.take("jitter").is_some_and(|node| self.boolean(node) == Some(true));
-        let retry_on = fields.take("retry_on").map(|node| self.retry_on(node)).unwrap_or_default();
+        let retry_on = fields.take("retry_on").map(|node| self.retry_on(node, is_for_items));
+        let retry_on = retry_on.unwrap_or_default();
         self.finish(fields);
         Some(Retry { attempts: attempts.unwrap_or(ATTEMPTS), backoff, max_delay, jitter, retry_on })
     }
 
-    fn retry_on(&mut self, node: &Node) -> Vec<FailureKind> {
+    fn retry_on(&mut self, node: &Node, is_for_items: bool) -> Vec<FailureKind> {
         let codes: Vec<_> = FailureKind::ALL.iter().map(|kind| (kind.code(), *kind)).collect();
-        self.list(node).iter().filter_map(|entry| self.word(entry, &codes)).collect()
+        let mut kinds = Vec::new();
+        for entry in self.list(node) {
+            let Some(kind) = self.word(entry, &codes) else { continue };
+            if let Some(way_out) = never_retried(kind, is_for_items) {
+                let message =
+                    format!("`{kind}` is never tried again, so `retry_on` cannot name it");
+                self.report(Diagnostic::error(entry.span, message).help(way_out));
+            }
+            kinds.push(kind);
+        }
+        kinds
     }
 
     fn backoff(&mut self, fields: &mut Fields<'_>) -> Backoff {

@@ -1,6 +1,6 @@
 //! What the simulated agent does for one prompt.
 
-use std::num::NonZeroU32;
+use std::{borrow::Cow, num::NonZeroU32};
 
 use regex::Regex;
 use serde_json::Value;
@@ -10,7 +10,12 @@ use super::{
     SIMULATED_MODEL, SimulatedAgent, SimulatedEdit, SimulatedEnd, SimulatedFault, SimulatedRule,
     SimulatedTrouble, SimulatedTurn, SimulatedWhen, SimulatedWork, USUAL_ANSWER, sample,
 };
-use crate::{capture::CaptureFormat, ids::safe_name, json_schema::Schema, wildcard};
+use crate::{
+    capture::CaptureFormat,
+    ids::{OWN_STEPS, safe_name},
+    json_schema::Schema,
+    wildcard,
+};
 
 /// The message of the simulated agent for a prompt that nobody thought of.
 const NO_RULE: &str = "no rule of the simulated agent matches the prompt";
@@ -46,6 +51,13 @@ pub struct SimulatedRequest<'a> {
     pub max_budget_usd: Option<f64>,
 }
 
+impl SimulatedRequest<'_> {
+    /// Returns the step's path as people see it: that of an item's step names its phase.
+    pub(super) fn shown_step(&self) -> Cow<'_, str> {
+        if self.item == OWN_STEPS { self.step.into() } else { format!("map.{}", self.step).into() }
+    }
+}
+
 impl SimulatedAgent {
     /// Decides what the agent does for a prompt.
     pub fn turn(&self, request: &SimulatedRequest<'_>) -> SimulatedTurn {
@@ -56,11 +68,19 @@ impl SimulatedAgent {
             return SimulatedTurn { end: SimulatedEnd::Error, ..turn };
         };
         let is_told = trouble.is_some_and(|trouble| trouble.fault.is_told());
+        let is_said = work.answer.is_some() || work.result.is_some();
         let work = if self.otherwise.is_some() && !is_told {
             sample::made_up(work, request)
         } else {
             work
         };
+        let unfit = sample::unfit(&work, request).filter(|_| !is_said && trouble.is_none());
+        if let Some(answer) = unfit {
+            let work = SimulatedWork { answer: Some(answer), result: None, ..work };
+            let mut turn = self.filled(&work, request);
+            do_nothing(&mut turn);
+            return SimulatedTurn { end: SimulatedEnd::Error, ..turn };
+        }
         let mut turn = self.filled(&work, request);
         if work.answer.is_none() && work.result.is_none() && !is_told {
             USUAL_ANSWER.clone_into(&mut turn.answer);
@@ -144,7 +164,8 @@ impl SimulatedWhen {
         // An expression that does not compile was refused when the file was read.
         let is_prompt = |rule: &String| Regex::new(rule).is_ok_and(|r| r.is_match(request.prompt));
         let is_step = |pattern: &String| {
-            let names = request.id.into_iter().chain([request.step]);
+            let shown = request.shown_step();
+            let names = request.id.into_iter().chain([request.step, &*shown]);
             names.into_iter().any(|name| wildcard::fits(pattern, name))
         };
         self.prompt.as_ref().is_none_or(is_prompt)

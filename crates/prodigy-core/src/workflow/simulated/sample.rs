@@ -61,6 +61,16 @@ fn fitting(schema: &Schema) -> Value {
     value(schema.source(), schema.source(), DEEPEST)
 }
 
+/// Returns what to say of a result that was made up and does not satisfy the schema.
+pub(super) fn unfit(work: &SimulatedWork, request: &SimulatedRequest<'_>) -> Option<String> {
+    let violations = request.schema?.check(work.result.as_ref()?).err()?;
+    let violation = violations.first()?;
+    Some(format!(
+        "no answer can be made up for `output_schema`: {violation}; give one in the file of faults: `rules: [{{ step: {}, result: … }}]`",
+        request.id.map_or_else(|| request.shown_step(), Into::into)
+    ))
+}
+
 /// Returns a value that does not satisfy a schema, if there is a simple one.
 pub(super) fn misfit(schema: Option<&Schema>) -> Value {
     let candidates =

@@ -18,7 +18,9 @@ pub(super) fn suggestion(kind: FailureKind) -> &'static str {
         K::SpawnFailed => "check that the program is installed and on `PATH`; then replay",
         K::OomKilled => "run fewer at once, or give it more memory; then replay",
         K::DiskFull => "make room, e.g. with `prodigy worktree clean`; then replay",
-        K::BudgetExceeded => "decide whether to spend more before it is replayed",
+        K::BudgetExceeded => {
+            "raise `item_usd`, or `max_budget_usd` of the step; then replay with `--use-current-workflow`"
+        }
         K::QuotaExhausted => "raise the quota of the account, or wait until it is renewed",
         K::TurnLimit => "allow more turns, or make the task smaller",
         K::ContextOverflow | K::PayloadTooLarge => "make the item smaller: it does not fit",

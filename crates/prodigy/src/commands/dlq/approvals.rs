@@ -4,7 +4,7 @@ use prodigy_core::{
     Timestamp,
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
-    replay::{ApprovalState, Asked},
+    replay::{ApprovalState, Asked, approval::Approval},
 };
 use prodigy_engine::{
     clock,
@@ -97,6 +97,11 @@ pub(super) struct Request<'a> {
     why: Vec<String>,
 }
 
+/// Returns the flag without which a replay would not be what people were asked about.
+pub(super) fn workflow_flag(entry: &DeadLetteredItem, approval: &Approval) -> &'static str {
+    if approval.workflow_hash == entry.workflow_hash { "" } else { " --use-current-workflow" }
+}
+
 impl<'a> Request<'a> {
     /// Returns what was asked about an entry; `None` if nothing was, or it is used up.
     pub(super) fn of(bench: &Bench, entry: &'a DeadLetteredItem, now: Timestamp) -> Option<Self> {
@@ -159,7 +164,10 @@ impl<'a> Request<'a> {
             ApprovalState::Granted
             | ApprovalState::SelfApproval
             | ApprovalState::Expired
-            | ApprovalState::Void => format!("{program} dlq retry {job} {item}"),
+            | ApprovalState::Void => {
+                let flag = workflow_flag(self.entry, self.agreement.approval);
+                format!("{program} dlq retry {job} {item}{flag}")
+            }
             ApprovalState::Rejected => format!("{program} dlq drop {job} {item} --reason TEXT"),
         }
     }

@@ -2,7 +2,10 @@
 
 use prodigy_core::replay::{ApprovalState, approval::Vote};
 
-use super::answering::{AnswerArgs, Taken};
+use super::{
+    answering::{AnswerArgs, Taken},
+    approvals::workflow_flag,
+};
 use crate::{
     cli::Args,
     commands::{context, jobs::second},
@@ -44,9 +47,9 @@ pub(super) fn run(args: &Args, command: &ApproveArgs, out: &mut Output) -> Resul
         out.note(format_args!("\n{missing} more {people} must agree until {until}"));
         out.note(format_args!("next: {program} dlq approvals {job}"));
     } else {
-        let asker = &approval.requested_by;
+        let (asker, flag) = (&approval.requested_by, workflow_flag(entry, approval));
         out.note(format_args!("\nit can be replayed once, until {until}"));
-        out.note(format_args!("next, for {asker}: {program} dlq retry {job} {item}"));
+        out.note(format_args!("next, for {asker}: {program} dlq retry {job} {item}{flag}"));
     }
     Ok(Exit::Success)
 }

@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use prodigy_core::{
     dlq::{DeadLetteredItem, Edit, EntryStatus, FailureDetail, Mark, WorktreeArtifacts},
     duration,
+    failure::FailureKind,
     replay::{Need, Ruling, Verdict, approval::Approval},
 };
 use serde_json::Value;
@@ -272,8 +273,11 @@ pub(super) fn next(
         return entry.worktree_artifacts.as_ref().map(places).unwrap_or_default();
     }
     let is_open = entry.status == EntryStatus::Open;
+    // What is spent stays spent: only another workflow has more to spend.
+    let is_spent = entry.reason_code == FailureKind::BudgetExceeded;
+    let flag = if is_spent { " --use-current-workflow" } else { "" };
     if ruling.is_some_and(|ruling| ruling.verdict == Verdict::Replay) {
-        next.push(("try it again", format!("{program} dlq retry {job} {item}")));
+        next.push(("try it again", format!("{program} dlq retry {job} {item}{flag}")));
     }
     next.push(("all its output", format!("{program} logs {job} {item}")));
     if let Some(left) = &entry.worktree_artifacts {
@@ -281,7 +285,9 @@ pub(super) fn next(
     }
     let need = ruling.and_then(|ruling| ruling.needs).filter(|need| *need != Need::Drop);
     if let Some(need) = need.filter(|_| is_open) {
-        next.push(("get it on", outcome::next(program, job, item, need)));
+        let command = outcome::next(program, job, item, need);
+        let retry = format!("dlq retry {job} {item}");
+        next.push(("get it on", command.replace(&retry, &format!("{retry}{flag}"))));
     }
     if is_open {
         let drop = format!("{program} dlq drop {job} {item} --reason TEXT");

@@ -9,7 +9,7 @@ use std::{
 
 use prodigy_core::ids::JobId;
 use prodigy_engine::{
-    process::Lines,
+    process::{Lines, not_kept},
     store::{self, LogFile},
 };
 
@@ -21,6 +21,9 @@ use crate::{error::CliError, exit::Exit, output::Output};
 
 /// The longest piece of a line that is held in memory.
 const PIECE: u64 = 64 * 1024;
+
+/// The longest line that says what was not kept.
+const NOTE: u64 = 80;
 
 /// Where log files are shown.
 pub(super) struct Page<'a> {
@@ -68,6 +71,34 @@ impl<'a> Page<'a> {
     pub(super) fn end_step(&mut self) -> Result<(), CliError> {
         let mut shown = self.transcript.as_mut().map(Transcript::finish).unwrap_or_default();
         self.show(&mut shown)
+    }
+
+    /// Returns a part of a log file with the line behind it that says what was not kept of it.
+    pub(super) fn with_note(path: &Path, part: Range<u64>) -> Range<u64> {
+        if part.is_empty() {
+            return part;
+        }
+        let mut behind = Vec::new();
+        let read = store::open_to_read(path).ok().and_then(|mut file| {
+            file.seek(SeekFrom::Start(part.end)).ok()?;
+            file.take(NOTE).read_to_end(&mut behind).ok()
+        });
+        // Whoever shows the part itself says why it cannot be read.
+        if read.is_none() {
+            return part;
+        }
+        let lines = behind.split_inclusive(|byte| *byte == b'\n').take(2);
+        let mut length = 0;
+        for line in lines {
+            length += line.len() as u64;
+            if not_kept(line).is_some() {
+                return part.start..part.end + length;
+            }
+            if line != b"\n" {
+                break;
+            }
+        }
+        part
     }
 
     /// Shows a part of a log file and returns where what was shown of it ends.

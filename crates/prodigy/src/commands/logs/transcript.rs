@@ -1,6 +1,7 @@
 //! The transcript of an agent, for people.
 
 use prodigy_core::agent::{Heard, Limit, Notice, StreamDialect};
+use prodigy_engine::process::not_kept;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::{output::Style, report::shortened};
@@ -35,6 +36,10 @@ pub(super) struct Transcript {
     shares: Vec<(String, u32)>,
     /// How many tools were shown that it may not use.
     denied: usize,
+    /// A line that looks like the beginning of an event: it may be where a transcript was cut.
+    held: Option<String>,
+    /// Whether the rest was not kept.
+    is_cut: bool,
     shown: Vec<Shown>,
 }
 
@@ -51,12 +56,19 @@ impl Transcript {
             spoken: String::new(),
             shares: Vec::new(),
             denied: 0,
+            held: None,
+            is_cut: false,
             shown: Vec::new(),
         }
     }
 
     /// Takes one line of a transcript and returns what is shown of it.
     pub(super) fn hear(&mut self, line: &[u8]) -> Vec<Shown> {
+        if let Some(bytes) = not_kept(line) {
+            self.cut(bytes);
+            return std::mem::take(&mut self.shown);
+        }
+        self.release();
         let dialect = StreamDialect::of(line).unwrap_or(self.dialect);
         if dialect != self.dialect {
             *self = Self { dialect, heard: Heard::new(dialect), ..Self::new(self.width) };
@@ -66,14 +78,35 @@ impl Transcript {
             self.notice(notice);
         }
         if self.heard.unreadable() > unreadable {
-            self.text(&String::from_utf8_lossy(line));
+            let text = String::from_utf8_lossy(line);
+            if line.starts_with(b"{") {
+                self.held = Some(text.into_owned());
+            } else {
+                self.text(&text);
+            }
         }
         std::mem::take(&mut self.shown)
     }
 
+    /// Says that the rest was not kept. The half of an event before that tells nobody anything.
+    fn cut(&mut self, bytes: u64) {
+        self.held = None;
+        self.is_cut = true;
+        let text = format!("cut off at `log_cap`: {bytes} more bytes were not kept");
+        self.aside(Style::Quiet, "… ", &text);
+    }
+
+    /// Shows a line that was held back.
+    fn release(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.text(&held);
+        }
+    }
+
     /// Returns what is shown when nothing follows.
     pub(super) fn finish(&mut self) -> Vec<Shown> {
-        if self.heard.events() > 0 && !self.heard.is_ended() {
+        self.release();
+        if self.heard.events() > 0 && !self.heard.is_ended() && !self.is_cut {
             self.aside(Style::Bad, "✗ ", "it ended without a result");
         }
         std::mem::take(&mut self.shown)

@@ -254,7 +254,8 @@ impl<'a> LogView<'a> {
             self.header(&one.path, &one.name.text, &one.how)?;
         }
         for file in ALL.iter().copied() {
-            let range = one.range(file);
+            let path = self.layout.log_file(self.job, self.item, self.attempt, slot, file);
+            let range = Page::with_note(&path, one.range(file));
             let passed = self.passed.entry((slot, file)).or_default();
             *passed = range.end.max(*passed);
             let parts = match self.live.get_mut(&file) {

@@ -16,15 +16,19 @@ use crate::{
     report::rehearsal::Account,
 };
 
+/// What is said at the end. A command can leave the copy, by an absolute path for example.
+const LAST: &str = "this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done";
+
 /// Rehearse a workflow and its policies, without an agent and without a cost
 ///
 /// Every agent is replaced by the simulated one, which answers, edits, commits and fails as the
-/// file of faults says; without a file everything goes well. Commands run for real, but in a copy
-/// of the repository and with a home of its own: your branches, your checkout and your jobs stay
-/// as they are, and a push goes nowhere. Steps with `effects: external` are not run; the summary
-/// says which would have been.
+/// file of faults says. Without a file all goes well, except where the workflow has a simulated
+/// agent of its own, whose rules still hold. Commands run for real, but in a copy of the
+/// repository and with a home of its own: your branches, your checkout and your jobs stay as they
+/// are, and a push to a remote goes nowhere. Steps with `effects: external` are not run; the
+/// summary says which would have been.
 ///
-/// What commands do besides is done: they can reach the network and your files.
+/// What commands do besides is done: they can reach the network and, by absolute paths, your files.
 ///
 /// The exit code is that of the run. `prodigy schema faults` prints the schema of the file of
 /// faults.
@@ -117,7 +121,7 @@ fn close(command: &SimulateArgs, kept: Option<&Path>, exit: Exit, out: &mut Outp
         Some(place) => {
             out.note(format_args!("kept in {}", place.display()));
         }
-        None => out.note("this was a rehearsal: nothing of yours was changed"),
+        None => out.note(LAST),
     }
     let workflow = context::quoted(&command.workflow);
     if exit == Exit::Success {
