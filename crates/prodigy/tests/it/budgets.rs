@@ -158,7 +158,8 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
     cost: $0.50 for each item done
     budget: $0.00 left of $1.20 for the day
     worktree: $ROOT/home/worktrees/other/job/job (branch prodigy/job/job)
-    next: prodigy resume job
+    next: prodigy resume job  (from tomorrow, UTC)
+    or, with a higher `day_usd`: prodigy resume job --use-current-workflow
     [exit 6]
     ");
     assert_snapshot!(stable(&run_as(&world, "third")), @"
@@ -171,7 +172,8 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
     items: 0 successful, 2 waiting
     budget: $0.00 left of $1.20 for the day
     worktree: $ROOT/home/worktrees/repo/third/job (branch prodigy/third/job)
-    next: prodigy resume third
+    next: prodigy resume third  (from tomorrow, UTC)
+    or, with a higher `day_usd`: prodigy resume third --use-current-workflow
     [exit 6]
     ");
     assert_snapshot!(daybook(&world), @r#"
