@@ -415,6 +415,7 @@ mod tests {
                 first: [],
             },
             quota: None,
+            overspent: None,
             branch: Some(
                 "prodigy/workflow-20260824-101500-a1b2c3d4",
             ),
