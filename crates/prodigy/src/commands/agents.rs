@@ -27,6 +27,11 @@ pub(super) fn beyond(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
     workflow.beyond_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
 }
 
+/// Returns warnings of agents that do not reach their model.
+pub(super) fn cut_off(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
+    workflow.cut_off_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
+}
+
 /// Says for which agents a budget cannot hold.
 pub(super) fn warn_of_unknown_costs(
     workflow: &Workflow,

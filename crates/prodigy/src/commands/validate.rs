@@ -47,6 +47,7 @@ fn check(path: &Path, config: &Config) -> Result<Checked, input::Error> {
     Ok(match parsed {
         Ok(Loaded { workflow, sources, mut warnings }) => {
             warnings.extend(agents::beyond(&workflow, config));
+            warnings.extend(agents::cut_off(&workflow, config));
             Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
         Err(rejected) => rejected.into(),
