@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use prodigy_core::workflow::SandboxConfig;
+use prodigy_core::{diagnostic::Span, workflow::SandboxConfig};
 
 use crate::{
     git::CommitPaths,
@@ -117,7 +117,11 @@ pub struct Needs<'a> {
 impl Sandbox {
     /// Makes a sandbox as it is without any settings, to see whether that is possible.
     pub fn probe(env: &[(OsString, OsString)]) -> Result<PathBuf, SandboxError> {
-        let config = SandboxConfig { network: false, write: Vec::new(), read: Vec::new() };
+        let config = SandboxConfig {
+            without_network: Some(Span::default()),
+            write: Vec::new(),
+            read: Vec::new(),
+        };
         Self::find(&config, Path::new("/"), env).map(|sandbox| sandbox.program)
     }
 
@@ -141,7 +145,7 @@ impl Sandbox {
             .map(|directory| directory.join(process::SANDBOX))
             .find(|file| file.is_file())
             .ok_or(SandboxError::Missing)?;
-        let sandbox = Self { program, network: config.network, write, read };
+        let sandbox = Self { program, network: config.without_network.is_none(), write, read };
         sandbox.try_out()?;
         Ok(sandbox)
     }

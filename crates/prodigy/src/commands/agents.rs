@@ -47,6 +47,11 @@ fn to_configure(name: &str) -> String {
     )
 }
 
+/// Returns warnings of agents that do not reach their model.
+pub(super) fn cut_off(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
+    workflow.cut_off_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
+}
+
 /// Says for which agents a budget cannot hold.
 pub(super) fn warn_of_unknown_costs(
     workflow: &Workflow,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
+    diagnostic::Diagnostic,
     dlq::RunFacts,
     ids::JobId,
     workflow::{EnvVar, Workflow},
@@ -143,6 +144,10 @@ fn settings(
     };
     let config = Config::load(args, Some(checkout))?;
     refuse_beyond(&file, &config, out)?;
+    if world.rehearsal.is_none() {
+        let cut_off = agents::cut_off(&file.loaded.workflow, &config);
+        show(&file, &cut_off, out);
+    }
     let mut workflow = file.loaded.workflow;
     if let Some(rehearsed) = &world.rehearsal {
         let original = workflow.clone();
@@ -248,16 +253,21 @@ fn finish(over: &Over<'_>, out: &mut Output) {
 /// Refuses a workflow that asks of agents what they cannot do.
 fn refuse_beyond(file: &File, config: &Config, out: &mut Output) -> Result<(), CliError> {
     let found = agents::beyond(&file.loaded.workflow, config);
-    let color = out.color();
-    for one in &found {
-        out.rendered(&format!("{}\n", diagnostics::human(&file.loaded.sources, one, color)));
-    }
+    show(file, &found, out);
     if found.is_empty() {
         return Ok(());
     }
     let message = "the workflow asks of agents what they cannot do";
     Err(CliError::new(Exit::Invalid, message)
         .with_hint("`prodigy config show --origin` shows where each agent is configured"))
+}
+
+/// Shows what there is to say about a workflow.
+fn show(file: &File, found: &[Diagnostic], out: &mut Output) {
+    let color = out.color();
+    for one in found {
+        out.rendered(&format!("{}\n", diagnostics::human(&file.loaded.sources, one, color)));
+    }
 }
 
 /// Returns the program that supervisors are started from.

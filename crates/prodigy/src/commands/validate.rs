@@ -59,6 +59,7 @@ fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<Checked, inp
         Ok(Loaded { workflow, sources, mut warnings }) => {
             warnings.extend(agents::beyond(&workflow, config));
             warnings.extend(agents::unknown(&workflow, known));
+            warnings.extend(agents::cut_off(&workflow, config));
             Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
         Err(rejected) => rejected.into(),

@@ -7,6 +7,7 @@ use insta::assert_snapshot;
 use crate::{
     map_world::{assert_code, beside, go, map_world},
     real_world::files_with,
+    stories::{run, stable, world},
 };
 
 /// What steps try: to read what is there, and to plant what others would run.
@@ -188,4 +189,47 @@ map:
     // Its own worktree and its temporary files are below.
     assert_eq!(beside(&world, "out/it"), "readable\nstate\nworktrees\n", "{seen}");
     assert!(world.home().join("events").is_dir());
+}
+
+#[test]
+fn an_agent_that_does_not_reach_its_model_is_warned_of() {
+    let world = world(
+        "sandbox:\n  type: bubblewrap\n  network: off\nagents: { local: { type: command, command: [\"true\"] } }\nsteps:\n  - { claude: a, on_failure: true }\n  - agent: { use: local, prompt: x }\n",
+    );
+    world.write(".prodigy/config.yml", "agents:\n  claude: { type: codex, command: [\"true\"] }\n");
+    world.commit_all("Configure the agent");
+    let warning = |seen: String| seen.split("\n\n").next().unwrap().to_owned();
+    let validated = stable(&world.prodigy(&["validate", "workflow.yml"]));
+    assert_snapshot!(validated, @"
+    workflow.yml: ok (2 steps, 1 warning)
+    ----- stderr -----
+    warning: without a network, agent `claude` (Codex) does not reach its model
+     --> workflow.yml:3:12
+      |
+    3 |   network: off
+      |            ^^^
+      |
+      = help: take `network: off` out, unless the `command` of the agent needs no network
+    ");
+    assert_snapshot!(warning(run(&world)), @"
+    ----- stderr -----
+    warning: without a network, agent `claude` (Codex) does not reach its model
+     --> workflow.yml:3:12
+      |
+    3 |   network: off
+      |            ^^^
+      |
+      = help: take `network: off` out, unless the `command` of the agent needs no network
+    ");
+    // Whoever is not asked does not matter, and who has a network reaches it.
+    for text in [
+        "sandbox: { type: bubblewrap, network: off }\nsteps: [{ shell: ls }]\n",
+        "sandbox: { type: bubblewrap, network: on }\nsteps: [{ claude: a }]\n",
+    ] {
+        world.write("workflow.yml", text);
+        assert_eq!(
+            stable(&world.prodigy(&["validate", "workflow.yml"])),
+            "workflow.yml: ok (1 step)\n"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use crate::{workflow::SandboxConfig, yaml::Node};
 impl Lower<'_> {
     /// Reads `sandbox`.
     pub(super) fn sandbox(&mut self, node: &Node) -> Option<SandboxConfig> {
-        let plain = SandboxConfig { network: true, write: Vec::new(), read: Vec::new() };
+        let plain = SandboxConfig { without_network: None, write: Vec::new(), read: Vec::new() };
         if node.as_mapping().is_none() {
             return self.word(node, &[("none", None), ("bubblewrap", Some(plain))]).flatten();
         }
@@ -15,11 +15,14 @@ impl Lower<'_> {
             self.word(kind, &[("bubblewrap", ())]);
         }
         let network = fields.take("network");
-        let network = network.and_then(|node| self.word(node, &[("on", true), ("off", false)]));
+        let network = network.and_then(|node| {
+            let is_off = self.word(node, &[("on", false), ("off", true)])?;
+            is_off.then_some(node.span)
+        });
         let [write, read] = ["write", "read"].map(|name| fields.take(name));
         let write = write.map(|node| self.texts(node)).unwrap_or_default();
         let read = read.map(|node| self.texts(node)).unwrap_or_default();
         self.finish(fields);
-        Some(SandboxConfig { network: network.unwrap_or(true), write, read })
+        Some(SandboxConfig { without_network: network, write, read })
     }
 }
