@@ -25,6 +25,14 @@ pub struct Limit {
     pub message: String,
 }
 
+impl Limit {
+    /// Makes one of which only that it was reached is known.
+    pub fn without_end(message: impl Into<String>) -> Self {
+        let (kind, message) = (LimitKind::Usage, message.into());
+        Self { kind, resets_at: None, window: None, message }
+    }
+}
+
 /// The kinds of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

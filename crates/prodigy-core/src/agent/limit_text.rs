@@ -6,7 +6,7 @@ use super::{
     Limit, LimitKind, reset,
     words::{one_line, tail},
 };
-use crate::Timestamp;
+use crate::{Timestamp, classify::last_words, signature::without_escapes};
 
 /// The most of a text that is looked at, from its end.
 const MOST_BYTES: usize = 16 * 1024;
@@ -81,6 +81,29 @@ const OTHERS: &[&str] = &[
     "disk",
 ];
 
+/// How a line begins, in lower case, by which a program says that it has reached a limit.
+const BEGINNINGS: &[&str] = &[
+    "claude ai usage limit reached",
+    "claude usage limit reached",
+    "5-hour limit reached",
+    "weekly limit reached",
+    "the usage limit has been reached",
+    "you've hit your ",
+    "you have hit your ",
+    "you've reached your ",
+    "you have reached your ",
+    "you've exceeded your ",
+    "you exceeded your current quota",
+    "you're out of ",
+    "you are out of ",
+    "you hit your spend cap",
+    "credit balance is too low",
+    "your credit balance is too low",
+];
+
+/// What can stand before that.
+const OPENINGS: &[&str] = &["fatal", "api", "error", "agent", "claude", "codex"];
+
 /// Words that stand between a limit and what is said of it.
 const FILLERS: &[&str] = &["has", "been", "is", "was", "will"];
 
@@ -109,6 +132,32 @@ impl Limit {
         let message = one_line(line.unwrap_or(&text), MESSAGE_CHARS);
         Some(Self { kind, resets_at, window, message })
     }
+
+    /// Finds a limit of the account in the last lines of a program that failed.
+    ///
+    /// Such a program may have printed anything, and worked on a text about limits. So a line
+    /// counts only if it begins as those about a limit do.
+    pub fn in_last_lines(printed: &str, now: Timestamp, zone: &TimeZone) -> Option<Self> {
+        let printed = without_escapes(last_words(printed));
+        let mut lines: Vec<&str> = printed.lines().collect();
+        let at = lines.iter().rposition(|line| is_said(line))?;
+        // When it is lifted may stand in the lines after it.
+        Self::in_text(&lines.split_off(at).join("\n"), now, zone)
+    }
+}
+
+/// Returns whether a line begins as those do that say that a limit is reached.
+fn is_said(line: &str) -> bool {
+    let lower = plain(line).trim_start().to_ascii_lowercase();
+    let mut rest = lower.as_str();
+    while let Some(after) = OPENINGS.iter().find_map(|opening| rest.strip_prefix(opening)) {
+        let next = after.trim_start_matches([':', ' ']);
+        if next.len() == after.len() || BEGINNINGS.iter().any(|begins| rest.starts_with(begins)) {
+            break;
+        }
+        rest = next;
+    }
+    BEGINNINGS.iter().any(|beginning| rest.starts_with(beginning))
 }
 
 /// Returns whether a limit is one of money.

@@ -125,6 +125,11 @@ fn of_exit_code(code: i32) -> Option<FailureKind> {
     EXIT_CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
 }
 
+/// Returns the last lines of what an agent printed: they say why it failed.
+pub(crate) fn last_words(printed: &str) -> &str {
+    last_lines(printed, AGENT_LINES)
+}
+
 /// Returns the end of a text: so many lines that hold something.
 fn last_lines(text: &str, most: usize) -> &str {
     let mut seen = 0;

@@ -7,6 +7,7 @@
 mod facts;
 mod text;
 
+pub(crate) use self::facts::last_words;
 pub use self::{
     facts::{Facts, ProcessEnd, classify, of_io},
     text::of_text,

@@ -2,7 +2,9 @@
 
 use std::{ffi::OsString, fs, path::Path};
 
+use jiff::tz::TimeZone;
 use prodigy_core::{
+    agent::Limit,
     failure::{Failure, FailureKind},
     workflow::{AgentKind, CommandAgent, ExitMeaning, PromptBy},
 };
@@ -41,6 +43,26 @@ impl Program {
             None => Some(failure),
         }
     }
+
+    /// Returns the limit that the program ran into: its last lines say so, or its exit code does.
+    fn limit(&self, traces: &RunTraces<'_>, failure: &Failure) -> Option<Limit> {
+        let Ended { status, ended_by, stdout, stderr, .. } = traces.ended;
+        let Status::Exited(code) = status else { return None };
+        if ended_by.is_some() {
+            return None;
+        }
+        let said =
+            |printed| Limit::in_last_lines(&judge::end(printed), traces.now, &TimeZone::system());
+        let said = said(stderr).or_else(|| said(stdout));
+        match self.config.exit_codes.get(code) {
+            None => said,
+            Some(ExitMeaning::Failure(FailureKind::QuotaExhausted)) => {
+                said.or_else(|| Some(Limit::without_end(&failure.message)))
+            }
+            // The configuration knows better.
+            Some(ExitMeaning::Failure(_) | ExitMeaning::Success) => None,
+        }
+    }
 }
 
 impl Agent for Program {
@@ -70,6 +92,7 @@ impl Agent for Program {
             failure: self.failure(ended),
             ..AgentReport::default()
         };
+        report.limit = report.failure.as_ref().and_then(|failure| self.limit(traces, failure));
         let Some(file) = &self.config.result_file else { return report };
         match answer(traces.cwd, file) {
             Ok(answer) => report.output = answer,
@@ -186,6 +209,49 @@ mod tests {
         assert_eq!(kind(&exit(3)), Some(FailureKind::AgentError));
         let late = Ended { ended_by: Some(EndedBy::Timeout), ..exit(2) };
         assert_eq!(kind(&late), Some(FailureKind::Timeout));
+    }
+
+    #[test]
+    fn a_limit_is_found_in_the_last_lines_of_one_that_failed_or_in_its_exit_code() {
+        let exit_codes = [
+            (2, ExitMeaning::Success),
+            (3, ExitMeaning::Failure(FailureKind::AgentError)),
+            (9, ExitMeaning::Failure(FailureKind::QuotaExhausted)),
+        ];
+        let program =
+            Program::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
+        let limit = |ended: &Ended| {
+            let limit = program.report(&tests::traces(ended, Path::new("."))).limit;
+            limit
+                .map_or_else(|| "-".to_owned(), |it| format!("{:?} {:?}", it.resets_at, it.message))
+        };
+        let reached = "Claude AI usage limit reached|1794826800\n";
+        let ends = [
+            ended(Status::Exited(1), reached, ""),
+            ended(Status::Exited(1), "half", reached),
+            ended(Status::Exited(75), reached, "bye"),
+            ended(Status::Exited(9), "", "no more\n"),
+            ended(Status::Exited(9), reached, ""),
+            ended(Status::Exited(0), reached, reached),
+            ended(Status::Exited(2), reached, ""),
+            ended(Status::Exited(3), reached, ""),
+            ended(Status::Signaled(9), reached, ""),
+            Ended { ended_by: Some(EndedBy::Timeout), ..ended(Status::Exited(1), reached, "") },
+            ended(Status::Exited(1), "quota exceeded", ""),
+        ];
+        insta::assert_snapshot!(ends.iter().map(limit).collect::<Vec<_>>().join("\n"), @r#"
+        Some(2026-11-16T11:00:00Z) "Claude AI usage limit reached|1794826800"
+        Some(2026-11-16T11:00:00Z) "Claude AI usage limit reached|1794826800"
+        Some(2026-11-16T11:00:00Z) "Claude AI usage limit reached|1794826800"
+        None "the agent exited with code 9: no more"
+        Some(2026-11-16T11:00:00Z) "Claude AI usage limit reached|1794826800"
+        -
+        -
+        -
+        -
+        -
+        -
+        "#);
     }
 
     #[test]

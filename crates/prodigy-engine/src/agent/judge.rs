@@ -70,7 +70,11 @@ pub(super) fn left_out(printed: &Printed) -> u64 {
 
 /// Returns the end of standard error, or of standard output if that is all there is.
 fn tail(ended: &Ended) -> String {
-    let printed = if ended.stderr.total > 0 { &ended.stderr } else { &ended.stdout };
+    end(if ended.stderr.total > 0 { &ended.stderr } else { &ended.stdout })
+}
+
+/// Returns the end of what was printed, in whole lines.
+pub(super) fn end(printed: &Printed) -> String {
     let bytes: Vec<u8> = printed.head.iter().chain(&printed.tail).copied().collect();
     let from = bytes.len().saturating_sub(TAIL_BYTES);
     let text = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned();

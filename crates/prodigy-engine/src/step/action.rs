@@ -191,6 +191,23 @@ fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTem
 
 /// Lets a step say itself why it failed, by writing `reason_code` to its result file.
 pub(super) fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
+    match named(workplace, step, &failure) {
+        None => {}
+        Some(Ok(kind)) => failure.kind = kind,
+        Some(Err(why)) => {
+            failure.kind = FailureKind::Unclassified;
+            failure.message = format!("{}; {why}", failure.message);
+        }
+    }
+    failure
+}
+
+/// Returns the reason that a step names in its result file, if it does, or why that is none.
+pub(super) fn named(
+    workplace: &Workplace,
+    step: &str,
+    failure: &Failure,
+) -> Option<Result<FailureKind, String>> {
     // Only prodigy itself knows whether it ended the step; what becomes of the worktree of
     // one that was ended depends on it.
     let ended = [
@@ -200,21 +217,14 @@ pub(super) fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> F
         FailureKind::WorkerLost,
     ];
     if ended.contains(&failure.kind) {
-        return failure;
+        return None;
     }
     let path = workplace.result_file(step);
     // The step may have made anything of it, even a pipe.
-    let Ok(Some(text)) = store::read_bounded(&path, RESULT_LIMIT) else { return failure };
-    let said = serde_json::from_slice::<serde_json::Value>(&text).ok();
-    let Some(code) = said.as_ref().and_then(|said| said.get("reason_code")) else { return failure };
-    match FailureKind::named(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)) {
-        Ok(kind) => failure.kind = kind,
-        Err(why) => {
-            failure.kind = FailureKind::Unclassified;
-            failure.message = format!("{}; {why}", failure.message);
-        }
-    }
-    failure
+    let text = store::read_bounded(&path, RESULT_LIMIT).ok()??;
+    let said = serde_json::from_slice::<serde_json::Value>(&text).ok()?;
+    let code = said.get("reason_code")?;
+    Some(FailureKind::named(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)))
 }
 
 /// Makes a failure of a template that could not be filled in.

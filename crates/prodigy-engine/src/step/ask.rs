@@ -3,17 +3,17 @@
 use std::{ops::ControlFlow, path::Path, sync::PoisonError};
 
 use prodigy_core::{
-    agent::{Heard, Usage, is_served},
+    agent::{Heard, Limit, Usage, is_served},
     event::Event,
     failure::{Failure, FailureKind},
     policy::Allowance,
     vars::Vars,
-    workflow::{AgentOptions, Step},
+    workflow::{AgentKind, AgentOptions, Step},
 };
 
 use super::{
     Workplace,
-    action::{Try, prepare, said, template},
+    action::{Try, named, prepare, said, template},
     answer::{self, Before},
     confine::Confined,
     fault::file_failure,
@@ -95,7 +95,7 @@ pub(super) async fn ask(
             return Err(lost);
         }
     };
-    let report = asking.agent.report(&RunTraces {
+    let mut report = asking.agent.report(&RunTraces {
         ended: &ended,
         heard: heard.as_ref(),
         cwd: &cwd,
@@ -114,6 +114,8 @@ pub(super) async fn ask(
         }
         asking.denied(step, &before, &report).map(|it| output.failure(it.kind, it.message))
     });
+    let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
+    report.limit = report.limit.or(named);
     let failure = failure.map(|failure| said(workplace, which.path, failure));
     conversation.close(&report, failure.as_ref());
     let kind = failure.as_ref().map(|failure| failure.kind);
@@ -228,6 +230,15 @@ impl<'a> Asking<'a> {
             message,
         });
         None
+    }
+
+    /// Returns the limit that a program names in its result file. Agents that prodigy knows say
+    /// it in words of their own, and what their models write is not about the account.
+    fn named_limit(&self, failure: &Failure) -> Option<Limit> {
+        let is_program = self.agent.kind() == AgentKind::Command;
+        let named = is_program.then(|| named(self.workplace, self.which.path, failure)).flatten();
+        (named == Some(Ok(FailureKind::QuotaExhausted)))
+            .then(|| Limit::without_end(&failure.message))
     }
 
     /// Tells what an agent used that was lost before it could be judged.

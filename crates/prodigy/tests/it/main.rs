@@ -66,6 +66,7 @@ mod limits_conflict;
 mod limits_lifted;
 mod limits_many;
 mod limits_places;
+mod limits_programs;
 mod limits_shown;
 mod logs;
 mod map_breaker;

@@ -294,3 +294,61 @@ proptest! {
         drop(limit(&before));
     }
 }
+
+/// Returns what the last lines of a program say of a limit.
+fn last_lines(printed: &str) -> String {
+    let found = Limit::in_last_lines(printed, NOW.parse().unwrap(), &zone("Europe/Berlin"));
+    found.map_or_else(
+        || "-".to_owned(),
+        |limit| {
+            let until = limit.resets_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+            format!("{:?} {until} {}", limit.kind, limit.message)
+        },
+    )
+}
+
+#[test]
+fn a_program_that_failed_says_in_its_last_lines_that_a_limit_is_reached() {
+    insta::assert_snapshot!([
+        "Claude AI usage limit reached|1794826800",
+        "working\n\nYou've hit your session limit · resets 8pm (America/New_York)\n\n",
+        "\u{1b}[31mERROR: You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro) or try again at 3:45 PM.\u{1b}[0m",
+        "API Error: Claude AI usage limit reached|1794826800\ngiving up\nexit 1",
+        "  Credit balance is too low",
+        "Error: You exceeded your current quota, please check your plan and billing details.",
+        "ERROR: the usage limit has been reached\nTry again at 2026-11-16T10:00:00Z",
+        "You've hit your weekly limit",
+    ].map(last_lines).join("\n"), @"
+    Usage 2026-11-16T11:00:00Z Claude AI usage limit reached|1794826800
+    Usage 2026-11-17T01:00:00Z You've hit your session limit · resets 8pm (America/New_York)
+    Usage 2026-11-16T14:45:00Z ERROR: You've hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro) or try again at 3:45 PM.
+    Usage 2026-11-16T11:00:00Z API Error: Claude AI usage limit reached|1794826800
+    Credits - Credit balance is too low
+    Credits - Error: You exceeded your current quota, please check your plan and billing details.
+    Usage 2026-11-16T10:00:00Z ERROR: the usage limit has been reached
+    Usage - You've hit your weekly limit
+    ");
+}
+
+#[test]
+fn a_program_that_failed_while_it_worked_on_a_text_about_limits_has_reached_none() {
+    for printed in [
+        "",
+        "I could not find out why `You've hit your session limit · resets 8pm` is printed twice",
+        "\"You've hit your session limit · resets 8pm (America/New_York)\"",
+        "> You've hit your session limit · resets 8pm (America/New_York)",
+        "+You've hit your session limit · resets 8pm (America/New_York)",
+        "12:You've hit your usage limit. Try again at 3:45 PM.",
+        "src/limits.rs:7: usage limit reached|1794826800",
+        "test usage_limit_reached ... FAILED",
+        "assertion failed: usage limit reached",
+        "Usage limit reached: expected true, found false",
+        "You've hit your rate limit",
+        "Error: payment required is not handled",
+        "The credit balance is too low in the fixture",
+        "the agent says Claude AI usage limit reached|1794826800",
+        "You've hit your session limit · resets 8pm\n1\n2\n3\n4\n5",
+    ] {
+        assert_eq!(last_lines(printed), "-", "{printed}");
+    }
+}
