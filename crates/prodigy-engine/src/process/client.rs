@@ -1,13 +1,9 @@
 //! Our side of a supervisor.
 
 use std::{
-    ffi::OsString,
-    fmt::Write as _,
     io,
     ops::ControlFlow,
-    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::Path,
-    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -20,6 +16,8 @@ use tokio::{
 
 use super::{
     Ended, EndedBy, Error, JOB_MARKER, Launch, MARKER, Printed, Status, Stop,
+    apart::TRIES,
+    birth::{marker, spawn},
     keeper::{Keeper, keep},
     oom::OomKills,
     stop::Urgency,
@@ -72,6 +70,20 @@ pub struct Supervisor {
     oom_kills: OomKills,
 }
 
+/// Why a supervisor did not come up.
+enum NotUp {
+    /// A signal to our process group ended it.
+    Hit,
+    /// Something is wrong.
+    Failed(Error),
+}
+
+impl From<Error> for NotUp {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// The process and the socket whose closing ends it.
 #[derive(Debug)]
 struct Guarded {
@@ -83,8 +95,27 @@ impl Supervisor {
     /// Starts `program __supervise`, where `program` is the `prodigy` binary.
     ///
     /// The supervisor carries the marks of the job whose state is in `state`, so that
-    /// [`super::end_marked`] knows it.
+    /// [`super::end_marked`] knows it. It is born in our process group, and a signal to that
+    /// can end it before it has come up; then another one is started.
     pub async fn start(program: &Path, state: &Path) -> Result<Self, Error> {
+        let mut started = Self::come_up(program, state).await;
+        for _ in 1..TRIES {
+            match started {
+                Err(NotUp::Hit) => started = Self::come_up(program, state).await,
+                Ok(_) | Err(NotUp::Failed(_)) => break,
+            }
+        }
+        started.map_err(|not_up| match not_up {
+            NotUp::Failed(error) => error,
+            NotUp::Hit => Error::NoSupervisor {
+                program: program.display().to_string(),
+                source: io::Error::other("it is ended by a signal whenever it is started"),
+            },
+        })
+    }
+
+    /// Starts one and waits for its first word.
+    async fn come_up(program: &Path, state: &Path) -> Result<Self, NotUp> {
         let name = || program.display().to_string();
         let cannot_start = |source| Error::Start { program: name(), source };
         let marker = marker().map_err(cannot_start)?;
@@ -100,7 +131,7 @@ impl Supervisor {
             Ok(socket) => socket,
             Err(source) => {
                 keep(keeper, Duration::ZERO).await;
-                return Err(Error::Start { program: name(), source });
+                return Err(Error::Start { program: name(), source }.into());
             }
         };
         let mut supervisor = Self {
@@ -114,13 +145,31 @@ impl Supervisor {
         match ready.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(Reply::Ready) => Ok(supervisor),
             Ok(Reply::Output(_) | Reply::Ended(_) | Reply::LogFailed { .. }) => {
-                Err(Error::NoSupervisor {
-                    program: name(),
-                    source: io::Error::other(wire::Malformed),
-                })
+                let source = io::Error::other(wire::Malformed);
+                Err(Error::NoSupervisor { program: name(), source }.into())
             }
-            Err(source) => Err(Error::NoSupervisor { program: name(), source }),
+            Err(source) => {
+                if supervisor.was_hit().await {
+                    return Err(NotUp::Hit);
+                }
+                Err(Error::NoSupervisor { program: name(), source }.into())
+            }
         }
+    }
+
+    /// Finds out whether a supervisor that does not answer was ended by a signal.
+    async fn was_hit(&mut self) -> bool {
+        let Some(Guarded { socket, mut keeper }) = self.guarded.take() else { return false };
+        drop(socket);
+        let looked = spawn_blocking(move || {
+            let was_hit = keeper.was_hit(CLOSING);
+            if !was_hit {
+                keeper.finish(Duration::ZERO);
+            }
+            was_hit
+        });
+        // It does not panic; if it were cancelled the runtime is going down.
+        looked.await.unwrap_or_default()
     }
 
     /// Runs a launch until nothing of it is left.
@@ -308,34 +357,6 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     spawn_blocking(work).await.map_err(io::Error::other)?
-}
-
-fn spawn(program: &Path, env: Vec<(&'static str, OsString)>) -> io::Result<(Child, StdUnixStream)> {
-    let (ours, theirs) = StdUnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    #[expect(clippy::disallowed_methods, reason = "this is where supervisors are started")]
-    let child = Command::new(program)
-        .arg("__supervise")
-        .env_clear()
-        .envs(env)
-        .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok((child, ours))
-}
-
-/// Returns a word that no other supervisor has.
-fn marker() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    let mut marker = String::new();
-    for byte in bytes {
-        // Writing to a string does not fail.
-        write!(marker, "{byte:02x}").ok();
-    }
-    Ok(marker)
 }
 
 fn stopped_before() -> Ended {

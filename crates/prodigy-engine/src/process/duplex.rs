@@ -12,7 +12,7 @@ use std::{
 use rustix::{buffer::spare_capacity, event::PollFlags, io::Errno};
 
 use super::{
-    Error, Quick,
+    Error, Quick, apart,
     quick::{CHUNK, command, end},
     ready,
 };
@@ -36,7 +36,7 @@ impl Duplex {
     /// of one answer. What it prints on standard error is dropped.
     pub fn start(q: &Quick<'_>) -> Result<Self, Error> {
         let program = q.program.to_string_lossy().into_owned();
-        let piped = command(q).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let piped = apart::spawn(command(q).stdin(Stdio::piped()).stderr(Stdio::null()));
         let mut child =
             piped.map_err(|source| Error::Start { program: program.clone(), source })?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {

@@ -1,14 +1,14 @@
 //! Seeing to it that a supervisor and all that it started are gone.
 
 use std::{
-    os::fd::AsFd as _,
-    process::Child,
+    os::{fd::AsFd as _, unix::process::ExitStatusExt as _},
+    process::{Child, ExitStatus},
     time::{Duration, Instant},
 };
 
 use rustix::{
     event::PollFlags,
-    process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid},
 };
 use tokio::task::spawn_blocking;
 
@@ -28,6 +28,14 @@ impl Keeper {
             return;
         }
         self.end(Duration::ZERO);
+    }
+
+    /// Returns whether the supervisor was ended by a signal that asks a program to end, which it
+    /// hears only before it has come up.
+    pub(super) fn was_hit(&mut self, patience: Duration) -> bool {
+        let asking = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
+        let signal = |status: ExitStatus| status.signal().is_some_and(|hit| asking.contains(&hit));
+        self.has_ended(patience) && self.child.wait().is_ok_and(signal)
     }
 
     /// Kills the supervisor, then ends what it left behind, and returns how many those were.

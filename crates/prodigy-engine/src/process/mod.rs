@@ -6,6 +6,8 @@
 //! below it whatever the step does, and it watches its socket to us: when we are
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
+mod apart;
+mod birth;
 mod client;
 mod duplex;
 mod error;

@@ -22,7 +22,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
 };
 
-use super::{Error, ready};
+use super::{Error, apart, ready};
 
 /// The most that is held of each stream; more than that from a short program is a mistake.
 const OUTPUT_LIMIT: usize = 256 << 20;
@@ -129,7 +129,7 @@ pub(super) fn command(q: &Quick<'_>) -> Command {
 }
 
 fn spawn(q: &Quick<'_>) -> io::Result<Child> {
-    command(q).spawn().map_err(|error| {
+    apart::spawn(&mut command(q)).map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound && !q.cwd.is_dir() {
             let message = format!("the directory `{}` does not exist", q.cwd.display());
             return io::Error::new(io::ErrorKind::NotFound, message);

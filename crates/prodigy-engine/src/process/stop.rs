@@ -1,6 +1,11 @@
 //! Asking running programs to end.
 
-use tokio::sync::watch;
+use std::time::Duration;
+
+use tokio::{sync::watch, time::timeout};
+
+/// How much later than others we may hear of a signal to all.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// A request to end what is running. Clones share it, and it cannot be taken back.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +44,13 @@ impl Stop {
     /// Returns whether anybody asked.
     pub fn is_requested(&self) -> bool {
         *self.urgency.borrow() > Urgency::None
+    }
+
+    /// Returns whether anybody asked, or does within a moment.
+    ///
+    /// A signal to many processes ends some of them before we hear of it.
+    pub async fn is_requested_soon(&self) -> bool {
+        self.is_requested() || timeout(MOMENT, self.requested()).await.is_ok()
     }
 
     /// Waits until somebody asks.

@@ -10,25 +10,19 @@ use prodigy_core::{
     checkpoint::Checkpoint,
     event::{Event, Fact, Record},
     ids::JobId,
-    job::{self, Action, Ending, Input, ItemAction, ItemInput, Job, MapRules, Replays},
+    job::{self, Action, Ending, Input, ItemAction, Job, MapRules, Replays},
     workflow::{ErrorPolicy, Map},
 };
 use tokio::sync::oneshot;
 
 use super::{
     Error, Replayed, begin,
-    merges::Merge,
-    parts::{Heard, LOOK_AGAIN, Parts},
+    parts::{LOOK_AGAIN, Parts},
     records::{awaited, hide, is_effect, stop},
     spending::is_last_word,
     watch,
 };
-use crate::{
-    clock,
-    queue::{Assignment, FinishedAttempt, Outcome, WorkQueue as _},
-    step::Told,
-    store::save_checkpoint,
-};
+use crate::{clock, store::save_checkpoint};
 
 /// The least time between two checkpoints within a phase.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(5);
@@ -39,12 +33,12 @@ pub struct Run {
     pub(super) job: Job,
     pub(super) inputs: VecDeque<Input>,
     /// Who waits for the effects among the inputs to be on disk, in the same order.
-    waiting: VecDeque<oneshot::Sender<()>>,
+    pub(super) waiting: VecDeque<oneshot::Sender<()>>,
 }
 
 /// What was decided and waits until it is on disk.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     records: Vec<Record>,
     actions: Vec<Action>,
     decides: bool,
@@ -65,17 +59,13 @@ impl Run {
 
     /// Runs the job to its end or to the next stop; returns how it ended and what it came to.
     pub async fn go(mut self) -> Result<(Ending, Job, Replayed), Error> {
-        let result = self.turn().await;
-        if result.is_err() {
-            // Nothing can be recorded any more, so nothing may go on running.
-            self.parts.settings.shutdown.stop().request();
-            self.stop_listening();
-            while self.parts.busy {
-                self.parts.busy = self.parts.ended.1.recv().await.is_none();
+        let result = match self.turn().await {
+            Ok(ending) => {
+                self.parts.agents.dismiss().await;
+                self.hear_last().map(|()| ending)
             }
-        }
-        self.parts.agents.dismiss().await;
-        let result = result.and_then(|ending| self.hear_last().map(|()| ending));
+            Err(error) => self.break_off(error).await,
+        };
         self.parts.supervisors.close().await;
         self.finish_letters();
         let replayed = self.replayed();
@@ -94,7 +84,7 @@ impl Run {
             self.decide(first, &mut batch)?;
             // Whatever has happened meanwhile is written with it, so that one sync does for all.
             while !batch.actions.iter().any(comes_first) {
-                let Some(input) = self.ready_input()? else { break };
+                let Some(input) = self.ready_input().await? else { break };
                 self.decide(input, &mut batch)?;
             }
             if let Some(ending) = self.carry_out(batch).await? {
@@ -104,7 +94,7 @@ impl Run {
     }
 
     /// Decides what follows from an input and writes it down.
-    fn decide(&mut self, input: Input, batch: &mut Batch) -> Result<(), Error> {
+    pub(super) fn decide(&mut self, input: Input, batch: &mut Batch) -> Result<(), Error> {
         batch.events_only &= matches!(input, Input::Inside(_));
         if matches!(&input, Input::Inside(fact) if is_effect(&fact.event)) {
             batch.waiting.extend(self.waiting.pop_front());
@@ -163,7 +153,7 @@ impl Run {
     }
 
     /// Makes what was decided safe, shows it, and does it; returns how the run ended, if it did.
-    async fn carry_out(&mut self, batch: Batch) -> Result<Option<Ending>, Error> {
+    pub(super) async fn carry_out(&mut self, batch: Batch) -> Result<Option<Ending>, Error> {
         if batch.decides {
             let ticket = self.parts.journal.sync_ticket();
             ticket.wait().await.map_err(|source| self.journal_error(source))?;
@@ -203,93 +193,34 @@ impl Run {
     /// Waits for the next thing to happen.
     async fn next_input(&mut self) -> Result<Input, Error> {
         loop {
-            if let Some(input) = self.ready_input()? {
+            if let Some(input) = self.ready_input().await? {
                 return Ok(input);
             }
             let heard = self.parts.wait().await;
-            self.hear(heard)?;
+            self.hear(heard).await?;
         }
     }
 
     /// Returns the next thing that has happened already.
-    fn ready_input(&mut self) -> Result<Option<Input>, Error> {
+    async fn ready_input(&mut self) -> Result<Option<Input>, Error> {
         if self.inputs.is_empty()
             && let Some(heard) = self.parts.heard()
         {
-            self.hear(heard)?;
+            self.hear(heard).await?;
         }
         let Some(input) = self.inputs.pop_front() else { return Ok(None) };
         let stop = matches!(input, Input::Tick) && self.parts.is_quiet();
         Ok(Some(stop.then(|| self.asked_to_stop()).flatten().unwrap_or(input)))
     }
 
-    /// Turns what was heard into inputs.
-    fn hear(&mut self, heard: Heard) -> Result<(), Error> {
-        let input = match heard {
-            Heard::Inside(Told { fact, safe }) => {
-                self.waiting.extend(safe);
-                Input::Inside(fact)
-            }
-            Heard::Merge(Merge::Fact(fact)) => Input::Inside(fact),
-            Heard::Ended(answer) => {
-                self.parts.busy = false;
-                self.parts.fingerprint = answer.fingerprint;
-                if let Some(note) = &answer.note {
-                    self.parts.note(note);
-                }
-                answer.input
-            }
-            Heard::Finished(finished) => self.finished(finished),
-            Heard::Merge(Merge::Item(input)) => {
-                self.parts.merging = self.parts.merging.saturating_sub(1);
-                Input::Item(input)
-            }
-            Heard::Merge(Merge::Broken(error)) => return Err(error.into()),
-            Heard::Wake => {
-                self.parts.wake = None;
-                Input::Tick
-            }
-        };
-        self.inputs.push_back(input);
-        Ok(())
-    }
-
-    /// Takes in how an attempt ended.
-    fn finished(&mut self, finished: FinishedAttempt) -> Input {
-        let Assignment { agent, item, .. } = finished.assignment;
-        Input::Item(match finished.outcome {
-            Outcome::Completed(done) => ItemInput::Completed { agent, item, done },
-            Outcome::Failed { step, failure, duration_ms, cost_usd } => {
-                ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd }
-            }
-            Outcome::Limited { limit, duration_ms, cost_usd } => {
-                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd }
-            }
-            Outcome::Handled { failure, handler } => {
-                ItemInput::Handled { agent, item, failure, handler }
-            }
-            Outcome::Resolved { commit, commits, duration_ms, cost_usd } => {
-                ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd }
-            }
-            Outcome::Unresolved { failure, duration_ms, cost_usd } => {
-                ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd }
-            }
-            Outcome::Released => {
-                // It counts as not made; the job puts it back when it is told to stop.
-                self.parts.queue.settle(agent, false);
-                return Input::Tick;
-            }
-        })
-    }
-
     /// Returns the input that stops the run, if somebody asked for it.
-    fn asked_to_stop(&self) -> Option<Input> {
+    pub(super) fn asked_to_stop(&self) -> Option<Input> {
         let reason = self.parts.settings.shutdown.reason().or(self.parts.halt)?;
         Some(stop(reason, self.job.overspent))
     }
 
     /// Writes events and folds them; they are shown once they are safe.
-    fn write(&mut self, mut facts: Vec<Fact>, batch: &mut Batch) -> Result<(), Error> {
+    pub(super) fn write(&mut self, mut facts: Vec<Fact>, batch: &mut Batch) -> Result<(), Error> {
         if facts.is_empty() {
             return Ok(());
         }
@@ -323,13 +254,6 @@ impl Run {
             self.parts.settings.reporter.record(record, &self.job);
         }
         Ok(())
-    }
-
-    /// Lets nobody wait any more for what cannot be recorded.
-    fn stop_listening(&mut self) {
-        self.parts.inside.1.close();
-        while self.parts.inside.1.try_recv().is_ok() {}
-        self.waiting.clear();
     }
 
     /// Writes down what agents kept of failed items, and what they spent, while they were let go.

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod begin;
+mod break_off;
 mod check;
 mod crew;
 mod dispatcher;
@@ -13,6 +14,7 @@ mod environment;
 mod files;
 mod furnish;
 mod gate;
+mod hear;
 mod items;
 mod merge;
 mod merges;

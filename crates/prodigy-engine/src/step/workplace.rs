@@ -26,6 +26,7 @@ use super::{
     KnownEffects, Limited, Past,
     confine::Confined,
     fault::{fault, not_launched},
+    flow::stopped,
     output::{Failed, Output},
     supervisors::Supervisors,
 };
@@ -295,19 +296,21 @@ impl Workplace {
             Ok(launch) => launch,
             Err(ended) => return Ok((0, ended)),
         };
-        let lost = |error: process::Error| not_launched(&error);
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
-            Err(slot) => (
-                slot,
-                Supervisor::start(&self.tools.program, &self.tools.state).await.map_err(lost)?,
-            ),
+            Err(slot) => match Supervisor::start(&self.tools.program, &self.tools.state).await {
+                Ok(supervisor) => (slot, supervisor),
+                Err(error) => return Err(self.lost(&error).await),
+            },
         };
         let stdout = self.log_file(slot, LogFile::output(launch.stream));
         launch.log = Some((stdout, self.log_file(slot, LogFile::Errors)));
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
-        let ended = supervisor.listen(&launch, &self.tools.stop, listener).await.map_err(lost)?;
+        let ended = match supervisor.listen(&launch, &self.tools.stop, listener).await {
+            Ok(ended) => ended,
+            Err(error) => return Err(self.lost(&error).await),
+        };
         self.supervisors.give(slot, supervisor);
         if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {
             let unlocked = self.unlock(began).await;
@@ -317,6 +320,18 @@ impl Workplace {
             })?;
         }
         Ok((slot, ended))
+    }
+
+    /// Makes a failure of a launch that was not seen to its end.
+    ///
+    /// Whoever stops a run may end its supervisors with it. That is no fault of the step.
+    async fn lost(&self, error: &process::Error) -> Box<Failed> {
+        let mut failed = not_launched(error);
+        let is_lost = failed.failure.kind == FailureKind::WorkerLost;
+        if is_lost && self.tools.stop.is_requested_soon().await {
+            failed.failure = stopped();
+        }
+        failed
     }
 
     /// Removes what a git that was killed has left in the way of every other.

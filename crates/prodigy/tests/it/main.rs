@@ -48,6 +48,7 @@ mod governed_claims;
 mod governed_pace;
 mod governed_plan;
 mod governed_world;
+mod hit_by_signals;
 mod hostile;
 mod inherited;
 mod init;

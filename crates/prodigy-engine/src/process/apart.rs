@@ -1,0 +1,144 @@
+//! Starting programs that a signal to our own process group does not reach.
+//!
+//! Ctrl-C in a terminal is a signal to every process of our group. A program of ours that has a
+//! group of its own does not hear it, but it is born in ours: with `posix_spawn` the signal waits
+//! until the group is set and then ends the program before its first instruction. Nothing has
+//! happened by then, so it is started again.
+
+use std::{
+    fs, io,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a program is started before it counts as ended by somebody who means it.
+pub(super) const TRIES: u32 = 20;
+
+/// What the kernel sets among the flags of a process that was born and has not become its
+/// program yet: `PF_FORKNOEXEC`.
+const UNBORN: u64 = 0x40;
+
+/// How long a process may take between the end of `spawn` and becoming its program.
+const BEING_BORN: Duration = Duration::from_secs(5);
+
+/// Starts a program that has a process group of its own.
+///
+/// When this returns the program has begun, and no signal to our group reaches it.
+pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+    let mut child = command.spawn()?;
+    for _ in 1..TRIES {
+        if !is_stillborn(child.id()) {
+            break;
+        }
+        child.wait()?;
+        child = command.spawn()?;
+    }
+    Ok(child)
+}
+
+/// Returns whether a child that is not reaped ended before it became its program.
+fn is_stillborn(pid: u32) -> bool {
+    let start = Instant::now();
+    // Who becomes a program lets its parent go on a moment before it has.
+    while start.elapsed() < BEING_BORN {
+        match stage(pid) {
+            Some(Stage::Unborn) => thread::yield_now(),
+            Some(Stage::Stillborn) => return true,
+            // Without `/proc` nobody can tell; then it is taken for what it nearly always is.
+            Some(Stage::Born) | None => return false,
+        }
+    }
+    false
+}
+
+/// How far a child is.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is still a copy of us.
+    Unborn,
+    /// It ended as one.
+    Stillborn,
+    /// It is, or was, its program.
+    Born,
+}
+
+fn stage(pid: u32) -> Option<Stage> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name is in parentheses and may contain anything, parentheses too.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?;
+    // The ninth field of the file.
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    Some(match (flags & UNBORN != 0, state) {
+        (false, _) => Stage::Born,
+        (true, "Z" | "X") => Stage::Stillborn,
+        (true, _) => Stage::Unborn,
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests need plain children")]
+mod tests {
+    use std::{
+        os::unix::process::CommandExt as _,
+        sync::{Arc, atomic::AtomicBool},
+    };
+
+    use rustix::process::{Pid, Signal, kill_process_group};
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_has_begun_is_born_whether_it_has_ended_or_not() {
+        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        assert!(!is_stillborn(child.id()));
+        child.kill().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z ") {
+            assert!(Instant::now() < deadline, "it does not end");
+        }
+        assert_eq!(stage(child.id()), Some(Stage::Born));
+        child.wait().unwrap();
+    }
+
+    /// Starts programs and expects all of them to end well, whatever happens to its own group.
+    #[test]
+    #[ignore = "the test below runs this in a process group of its own"]
+    fn starts_many() {
+        signal_hook::flag::register(Signal::INT.as_raw(), Arc::new(AtomicBool::new(false)))
+            .unwrap();
+        // Only now may signals come.
+        fs::write(std::env::var("READY").unwrap(), "").unwrap();
+        for _ in 0..200 {
+            let status = spawn(Command::new("true").process_group(0)).unwrap().wait().unwrap();
+            assert!(status.success(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_signal_to_our_group_does_not_end_what_is_just_being_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let ready = directory.path().join("ready");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "process::apart::tests::starts_many", "--ignored"]);
+        command.env("READY", &ready).stdout(std::process::Stdio::null());
+        let mut child = command.process_group(0).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(50);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+            }
+            if ready.exists() {
+                kill_process_group(Pid::from_child(&child), Signal::INT).ok();
+            }
+            thread::sleep(Duration::from_micros(300));
+        };
+        assert!(status.success(), "{status}");
+    }
+}

@@ -1,0 +1,73 @@
+//! The end of a run that cannot go on.
+
+use prodigy_core::{
+    event::Fact,
+    job::{Ending, Input},
+};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{Error, Run, dispatcher::Batch, merges::Merge};
+
+impl Run {
+    /// Ends what is under way after an error.
+    ///
+    /// If the run was being stopped anyway, and git would not work, then the job is paused as it
+    /// would have been: whatever was not done is done when it is resumed.
+    pub(super) async fn break_off(&mut self, error: Error) -> Result<Ending, Error> {
+        let is_cut_off = matches!(error, Error::Git(_)) && self.is_stopping().await;
+        let stop = self.asked_to_stop().filter(|_| is_cut_off);
+        // Nothing may go on running, for nobody decides any more what follows from it.
+        self.parts.settings.shutdown.stop().request();
+        let told = self.let_go().await;
+        let Some(stop) = stop else { return Err(error) };
+        self.pause(told, stop).await?.ok_or(error)
+    }
+
+    /// Waits until nothing is under way; returns what was told meanwhile.
+    async fn let_go(&mut self) -> Vec<Fact> {
+        // Who waits for a record to be safe is told by this that it never will be.
+        self.waiting.clear();
+        let mut inside = std::mem::replace(&mut self.parts.inside.1, unbounded_channel().1);
+        let (parts, mut told) = (&mut self.parts, Vec::new());
+        let over = async {
+            while parts.busy {
+                parts.busy = parts.ended.1.recv().await.is_none();
+            }
+            parts.agents.dismiss().await;
+        };
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                biased;
+                Some(heard) = inside.recv() => told.push(heard.fact),
+                () = &mut over => break,
+            }
+        }
+        inside.close();
+        while let Ok(heard) = inside.try_recv() {
+            told.push(heard.fact);
+        }
+        told
+    }
+
+    /// Writes down what happened and that the job is paused.
+    async fn pause(&mut self, told: Vec<Fact>, stop: Input) -> Result<Option<Ending>, Error> {
+        self.check_settings()?;
+        let mut facts: Vec<Fact> = Vec::new();
+        for input in std::mem::take(&mut self.inputs) {
+            if let Input::Inside(fact) = input {
+                facts.push(fact);
+            }
+        }
+        facts.extend(told);
+        while let Ok(answer) = self.parts.merged.1.try_recv() {
+            if let Merge::Fact(fact) = answer {
+                facts.push(fact);
+            }
+        }
+        let mut batch = Batch::default();
+        self.write(facts, &mut batch)?;
+        self.decide(stop, &mut batch)?;
+        self.carry_out(batch).await
+    }
+}
