@@ -108,7 +108,10 @@ fn start(
     let now = surroundings.now;
     let mut decision = Decision::default();
     let mut breaker = map.breaker;
-    let mut ready = ready(map, rules, now).peekable();
+    let tried = job.quota.as_ref().and_then(|paused| paused.tried.as_ref());
+    let is_last = |at: &u32| tried.is_some() && map.item(*at).map(|item| &item.id) == tried;
+    let others = ready(map, rules, now).filter(|at| !is_last(at));
+    let mut ready = others.chain(ready(map, rules, now).filter(is_last)).peekable();
     let mut due = rules.replays.due(map, now).peekable();
     if breaker.may_probe(now) && (ready.peek().is_some() || due.peek().is_some()) {
         breaker = Breaker::HalfOpen { successes: 0 };

@@ -54,6 +54,10 @@ pub struct Paused {
     /// The item whose attempt tries it, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ItemId>,
+    /// The item whose attempt tried it last. Another one tries next: what one item meets may
+    /// be its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<ItemId>,
 }
 
 /// How much of a limit is used.
@@ -85,6 +89,7 @@ impl Paused {
             since: before.map_or(now, |before| before.since),
             times: before.map_or(0, |before| before.times) + 1,
             probe: None,
+            tried: before.and_then(|before| before.tried.clone()),
         }
     }
 
@@ -105,8 +110,11 @@ impl Paused {
             if is_probe && failed.then != AfterAttempt::Handler {
                 self.probe = None;
             }
+        } else if let Event::AgentReleased { .. } = &record.event
+            && is_probe
+        {
+            self.tried = self.probe.take();
         } else if let Event::AgentCompleted(_)
-        | Event::AgentReleased { .. }
         | Event::ResolutionCompleted { .. }
         | Event::ResolutionFailed { .. }
         | Event::ItemSkipped { .. }

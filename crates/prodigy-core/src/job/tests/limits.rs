@@ -116,9 +116,9 @@ fn an_attempt_that_asks_no_agent_does_not_lift_a_limit_and_the_next_one_tries() 
      63 agent_failed item-001
      63 agent_started item-002
      63 quota_paused
-    126 agent_started item-002
-    126 quota_resumed
     126 agent_started item-003
+    126 quota_resumed
+    126 agent_started item-002
     ");
 }
 
@@ -169,15 +169,15 @@ fn a_limit_that_is_not_lifted_yet_is_waited_for_again() {
     let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::Limited, Fate::Commits]);
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
     insta::assert_snapshot!(story(&world, &["agent_started", "quota_paused", "quota_resumed"]), @"
-          0 agent_started item-001
-          0 agent_started item-002
-          0 quota_paused
-         63 agent_started item-001
-         63 quota_paused
-        126 agent_started item-001
-        126 quota_resumed
-        126 agent_started item-002
-        ");
+      0 agent_started item-001
+      0 agent_started item-002
+      0 quota_paused
+     63 agent_started item-001
+     63 quota_paused
+    126 agent_started item-002
+    126 quota_resumed
+    126 agent_started item-001
+    ");
 }
 
 #[test]
