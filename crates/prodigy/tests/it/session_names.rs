@@ -1,5 +1,4 @@
 //! Agents whose streams hold names and amounts that could do harm.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::fs;
 
