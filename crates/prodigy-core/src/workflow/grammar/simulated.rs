@@ -102,8 +102,12 @@ static WHEN: &[KeyShape] = &[
         "The item's id, with `*` for any text; the job's own steps have the item `workflow`.",
     )
     .or("every item"),
-    KeyShape::new("step", Shape::Text, "The step's `id` or path, with `*` for any text.")
-        .or("every step"),
+    KeyShape::new(
+        "step",
+        Shape::Text,
+        "The step's `id` or its path as it is shown, such as `map.1`, with `*` for any text.",
+    )
+    .or("every step"),
     KeyShape::new(
         "attempt",
         Shape::Integer { min: 1, max: LARGEST },
