@@ -80,6 +80,7 @@ mod map_worktrees;
 mod map_world;
 mod money;
 mod money_cut_off;
+mod overload;
 mod permissions;
 mod places;
 mod plan_estimate;
