@@ -86,6 +86,7 @@ mod places;
 mod plan_estimate;
 mod policy;
 mod process;
+mod program_ends;
 mod real_claude;
 mod real_codex;
 mod real_faults;
