@@ -13,8 +13,9 @@ pub struct QuotaPaused {
     /// When one agent may try whether it is lifted; left out if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
-    /// Whether the job waits for it; otherwise it stops once nothing is under way.
-    #[serde(default = "waits")]
+    /// Whether the job waits for it, as it does if this is left out; otherwise it stops once nothing
+    /// is under way.
+    #[serde(default = "waits", skip_serializing_if = "Clone::clone")]
     pub waits: bool,
     /// The step whose agent ran into it, if it was one of the job itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,13 +22,13 @@ fn tries(world: &World) -> String {
 /// Makes a world whose agent finds no room so often, and whose items are tried again quickly.
 fn world(times: u32, most: u32, workflow: &str) -> World {
     map_world(&format!(
-        r#"
+        r"
 agents:
   claude: {{ type: simulated, rules: [{{ fault: overloaded, times: {times} }}, {{ answer: done }}] }}
 retry_config: {{ max_attempts: {most}, backoff: {{ type: fixed, delay: 1ms }} }}
 map: {{ input: {{ items: [one] }}, agent_template: [{{ shell: touch new, auto_commit: true }}] }}
 {workflow}
-"#
+"
     ))
 }
 

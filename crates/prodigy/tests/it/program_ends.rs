@@ -1,5 +1,4 @@
 //! What the end of an agent means that is any program: its exit code, or its last lines.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
 
