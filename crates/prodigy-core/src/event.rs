@@ -370,7 +370,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// Whether its provider served it: it was not turned away by a limit or for want of room.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         served: bool,
     },
     /// An agent succeeded, but not without something that a person should know.

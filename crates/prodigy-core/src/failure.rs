@@ -309,6 +309,9 @@ impl FailureKind {
         self.class() == Class::Transient || self == Self::Cancelled
     }
 
+    /// Those of a provider that has no room at the moment.
+    pub const NO_ROOM: [Self; 2] = [Self::RateLimited, Self::ProviderOverloaded];
+
     /// Returns whether the attempt was cut off at a moment that nobody knows.
     pub fn is_cut_off(self) -> bool {
         let kinds =

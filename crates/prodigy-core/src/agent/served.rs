@@ -9,11 +9,11 @@ use crate::failure::FailureKind;
 /// One without room turned the agent away. Of one that never got so far, or was cut off, only what
 /// it used tells. Every other end comes after an answer, however bad.
 pub fn is_served(failure: Option<FailureKind>, usage: Usage) -> bool {
-    let turned_away =
-        [FailureKind::RateLimited, FailureKind::ProviderOverloaded, FailureKind::QuotaExhausted];
     let Some(kind) = failure else { return true };
+    let is_turned_away =
+        FailureKind::NO_ROOM.contains(&kind) || kind == FailureKind::QuotaExhausted;
     let is_unclear = kind.is_circumstance() || kind == FailureKind::AuthFailed;
-    !turned_away.contains(&kind) && (!is_unclear || !usage.is_empty())
+    !is_turned_away && (!is_unclear || !usage.is_empty())
 }
 
 #[cfg(test)]

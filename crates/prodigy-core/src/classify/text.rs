@@ -14,7 +14,7 @@ struct Row {
     statuses: &'static [&'static str],
     /// Words that stand together, in lower case and with nothing between them but spaces.
     phrases: &'static [&'static str],
-    /// Text as it stands, in lower case: for what is not words.
+    /// Text as it stands, in lower case: for what is not words. `^` and `$` are the ends of the line.
     marks: &'static [&'static str],
 }
 
@@ -116,8 +116,11 @@ const ROWS: &[Row] = &[
             "servers are overloaded",
             "overloaded please try again",
             "at capacity right now",
+            "api error overloaded",
+            "overloaded_error",
         ],
-        marks: &["\"overloaded_error\""],
+        // The word alone: functions and operators can be overloaded too.
+        marks: &["\"overloaded_error\"", "^overloaded$"],
     },
     Row {
         kind: FailureKind::AgentRefused,
@@ -138,6 +141,7 @@ const ROWS: &[Row] = &[
             "401 unauthorized",
             "403 forbidden",
             "invalid api key",
+            "invalid_api_key",
             "incorrect api key",
             "invalid x api key",
             "authentication failed",
@@ -350,8 +354,9 @@ impl Line {
     }
 
     fn matches(&self, row: &Row) -> bool {
+        let line = format!("^{}$", self.whole);
         row.phrases.iter().any(|phrase| self.says(phrase))
-            || row.marks.iter().any(|mark| self.whole.contains(mark))
+            || row.marks.iter().any(|mark| line.contains(mark))
             || row.statuses.iter().any(|status| self.answers(status))
     }
 
@@ -442,6 +447,10 @@ mod tests {
             "413 Request Entity Too Large",
             "Reached max turns (30)",
             "\u{1b}[31mconnection refused\u{1b}[0m",
+            "working\nOverloaded\n",
+            "API Error: Overloaded",
+            "error: overloaded_error",
+            "openai.AuthenticationError: invalid_api_key",
         ];
         insta::assert_snapshot!(table(&outputs), @r#"
         disk_full: cp: error writing \'out/a\': No space left on device
@@ -476,6 +485,10 @@ mod tests {
         payload_too_large: 413 Request Entity Too Large
         turn_limit: Reached max turns (30)
         network_error: \u{1b}[31mconnection refused\u{1b}[0m
+        provider_overloaded: working\nOverloaded\n
+        provider_overloaded: API Error: Overloaded
+        provider_overloaded: error: overloaded_error
+        auth_failed: openai.AuthenticationError: invalid_api_key
         "#);
     }
 
@@ -485,6 +498,8 @@ mod tests {
             "",
             "error: mismatched types",
             "429 passed",
+            "error: overloaded function with no contextual type information",
+            "Overloaded operators are not allowed",
             "1 failed, 429 passed in 5.03s",
             "found 503 problems (401 errors, 102 warnings)",
             "error: 403 lints found",
@@ -511,6 +526,8 @@ mod tests {
         -: 
         -: error: mismatched types
         -: 429 passed
+        -: error: overloaded function with no contextual type information
+        -: Overloaded operators are not allowed
         -: 1 failed, 429 passed in 5.03s
         -: found 503 problems (401 errors, 102 warnings)
         -: error: 403 lints found

@@ -13,9 +13,18 @@ pub struct QuotaPaused {
     /// When one agent may try whether it is lifted; left out if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
+    /// Whether the job waits for it, as it does if this is left out; otherwise it stops once nothing
+    /// is under way.
+    #[serde(default = "waits", skip_serializing_if = "Clone::clone")]
+    pub waits: bool,
     /// The step whose agent ran into it, if it was one of the job itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+}
+
+/// What a pause of an older journal was: those that did not wait did not say so.
+fn waits() -> bool {
+    true
 }
 
 /// Whose money is spent.

@@ -181,7 +181,9 @@ pub(super) fn limited(
         LimitKind::Credits => None,
         LimitKind::Usage => Some(lifted_at(&limit, times, now, surroundings.random)),
     };
-    Some(Event::QuotaPaused(Box::new(QuotaPaused { limit, paused_until, step })))
+    let since = before.map_or(now, |paused| paused.since);
+    let waits = paused_until.is_some_and(|until| may_wait(since, until, surroundings.spending));
+    Some(Event::QuotaPaused(Box::new(QuotaPaused { limit, paused_until, waits, step })))
 }
 
 /// Returns when to try whether a limit is lifted.
@@ -231,7 +233,7 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
         // One agent tries.
         return None;
     }
-    if let Some(until) = paused.until.filter(|until| may_wait(paused, *until, spending)) {
+    if let Some(until) = paused.until.filter(|until| may_wait(paused.since, *until, spending)) {
         return Some(Decision { wake: Some(until), ..Decision::default() });
     }
     if is_under_way(job) {
@@ -240,7 +242,10 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
     let (reason, message) = match (paused.limit.kind, paused.until) {
         (LimitKind::Usage, Some(until)) => (
             PauseReason::UsageLimit,
-            format!("{}; it is tried again at {until:.0}", paused.limit.message),
+            format!(
+                "{}; `prodigy resume` tries it with one agent from {until:.0} on",
+                paused.limit.message
+            ),
         ),
         (LimitKind::Usage, None) => (PauseReason::UsageLimit, paused.limit.message.clone()),
         (LimitKind::Credits, _) => (PauseReason::OutOfCredits, paused.limit.message.clone()),
@@ -249,9 +254,9 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
     Some(Decision::finish(vec![event], Ending::Paused(reason)))
 }
 
-/// Returns whether the job may wait so long.
-fn may_wait(paused: &Paused, until: Timestamp, spending: Spending<'_>) -> bool {
-    let wait = Duration::try_from(until.duration_since(paused.since)).unwrap_or_default();
+/// Returns whether a job that waits since a moment may wait until another.
+fn may_wait(since: Timestamp, until: Timestamp, spending: Spending<'_>) -> bool {
+    let wait = Duration::try_from(until.duration_since(since)).unwrap_or_default();
     let is_short = spending.quota.max_wait.is_none_or(|most| wait <= most);
     spending.waits && spending.quota.on_limit == OnLimit::Wait && is_short
 }

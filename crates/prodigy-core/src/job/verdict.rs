@@ -1,6 +1,6 @@
 //! What becomes of an item when an attempt of it or a merge of its commits has ended.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use super::{
     Action, Decision, Job, MapRules, MapState, Stage, Surroundings,
@@ -14,7 +14,7 @@ use crate::{
     event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
     failure::{Class, Failure, FailureKind},
     ids::AgentId,
-    policy::{Backoff, Retry},
+    policy::Retry,
     workflow::{ErrorPolicy, OnItemFailure},
 };
 
@@ -170,10 +170,11 @@ impl Scene<'_> {
     ///
     /// All that were under way then are likely to hear the same: they count once.
     fn narrowed(&self, failed: &AgentFailed) -> Option<Fact> {
-        let kinds = [FailureKind::RateLimited, FailureKind::ProviderOverloaded];
         let began = Duration::from_millis(failed.duration_ms);
         let began = self.surroundings.now.checked_sub(began).unwrap_or(Timestamp::MIN);
-        if !kinds.contains(&failed.failure.kind) || self.map.cut_at.is_some_and(|at| began < at) {
+        if !FailureKind::NO_ROOM.contains(&failed.failure.kind)
+            || self.map.cut_at.is_some_and(|at| began < at)
+        {
             return None;
         }
         let max = (self.most() / 2).max(1);
@@ -202,16 +203,10 @@ impl Scene<'_> {
             return Verdict::DeadLetter;
         }
         let failed = item.failed + 1;
-        let patience = patience();
-        let retry = match (retry, failure.kind) {
-            // What is spent is spent, however often it is tried.
-            (_, FailureKind::BudgetExceeded) => None,
-            (Some(retry), _) => Some(retry),
-            // The provider had no room, which says nothing about the item.
-            (None, FailureKind::RateLimited | FailureKind::ProviderOverloaded) => Some(&patience),
-            (None, _) => None,
-        };
-        if let Some(retry) = retry.filter(|retry| retry.allows(failed, failure.kind)) {
+        let retry = retry.clone().unwrap_or_else(Retry::patience);
+        // What is spent is spent, however often it is tried.
+        let is_spent = failure.kind == FailureKind::BudgetExceeded;
+        if !is_spent && retry.allows(failed, failure.kind) {
             return Verdict::Retry { delay: retry.delay(failed, self.surroundings.random) };
         }
         match on_item_failure {
@@ -273,18 +268,6 @@ impl Scene<'_> {
         let retry_at = later(self.surroundings.now, delay);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         about(item, None, Event::AgentRetrying { attempt, delay_ms, retry_at, reason })
-    }
-}
-
-/// Returns how an item is tried again that found a provider without room, if the workflow
-/// does not say how.
-fn patience() -> Retry {
-    Retry {
-        attempts: NonZeroU32::MIN.saturating_add(4),
-        backoff: Backoff::Exponential { initial: Duration::from_secs(2), multiplier: 2.0 },
-        max_delay: Some(Duration::from_secs(60)),
-        jitter: true,
-        retry_on: Vec::new(),
     }
 }
 

@@ -72,6 +72,18 @@ impl Backoff {
 }
 
 impl Retry {
+    /// Returns how something is tried again that found a provider without room, if the workflow
+    /// does not say how: that says nothing about the work.
+    pub fn patience() -> Self {
+        Self {
+            attempts: NonZeroU32::MIN.saturating_add(4),
+            backoff: Backoff::Exponential { initial: Duration::from_secs(2), multiplier: 2.0 },
+            max_delay: Some(Duration::from_secs(60)),
+            jitter: true,
+            retry_on: FailureKind::NO_ROOM.to_vec(),
+        }
+    }
+
     /// Returns how long to wait before retry `retry`, from 1.
     ///
     /// `random` is between 0 and 1 and is only used with `jitter`: the wait is then

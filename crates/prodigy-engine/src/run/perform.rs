@@ -10,8 +10,9 @@ use prodigy_core::{
     event::{Event, PauseReason, PhaseName, Snapshot},
     ids::JobId,
     job::{Action, Input},
+    policy::Retry,
     vars::Vars,
-    workflow::Capture,
+    workflow::{Body, Capture},
 };
 use serde_json::{Value, json};
 
@@ -212,7 +213,12 @@ impl Run {
         let parts = &mut self.parts;
         let state = begin::state_dir(&parts.settings, &parts.id);
         let settings = &mut parts.settings;
+        let retry = match &settings.workflow.body {
+            Body::Sequential { .. } => None,
+            Body::MapReduce(body) => body.error_policy.retry.clone(),
+        };
         Tools {
+            patience: retry.unwrap_or_else(Retry::patience),
             guard: parts.guard.clone(),
             program: settings.program.clone(),
             base_env: settings.base_env.clone(),

@@ -8,7 +8,8 @@ use std::{
 use prodigy_core::{
     event::{AfterFailure, Event, LogRange, StepCompleted, StepStatus},
     failure::{Class, Failure, FailureKind},
-    workflow::{Step, filled_label, step_label},
+    policy::Retry,
+    workflow::{Step, StepAction, filled_label, step_label},
 };
 
 use super::{
@@ -71,7 +72,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     finished
 }
 
-/// Tries the step as often as its `retry` allows.
+/// Tries the step as often as its `retry` allows; without one, only where a provider has no room.
 async fn tries(
     workplace: &Workplace,
     task: Task<'_>,
@@ -86,9 +87,9 @@ async fn tries(
         };
         // What may have been done already is not done a second time.
         let may_retry = may_be_repeated(workplace, task, &failed.failure);
-        let Some(retry) = task.step.retry.as_ref().filter(|_| may_retry) else {
-            return Err(failed);
-        };
+        let patience = || patience(workplace, task, &failed.failure);
+        let retry = task.step.retry.as_ref().or_else(patience);
+        let Some(retry) = retry.filter(|_| may_retry) else { return Err(failed) };
         let wait = retry.delay(*attempt, random());
         // A try that could only begin after the end of an enclosing limit is no try.
         let too_late = task
@@ -109,6 +110,16 @@ async fn tries(
         *attempt += 1;
         tell_started(workplace, task, scope, *attempt);
     }
+}
+
+/// Returns how an agent is tried again whose provider had no room, if its step does not say so.
+///
+/// An item is tried again as a whole.
+fn patience<'a>(workplace: &'a Workplace, task: Task<'_>, failure: &Failure) -> Option<&'a Retry> {
+    let is_agent = matches!(task.step.action, StepAction::Agent { .. });
+    let is_full = FailureKind::NO_ROOM.contains(&failure.kind);
+    let is_tried = is_agent && is_full && workplace.identity.item.is_none();
+    is_tried.then_some(&workplace.tools.patience)
 }
 
 /// Tries the step once, and remembers why it failed for the next try.

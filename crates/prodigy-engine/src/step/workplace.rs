@@ -15,7 +15,7 @@ use prodigy_core::{
     event::{Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
-    policy::Allowance,
+    policy::{Allowance, Retry},
     vars::Vars,
     workflow::EnvVar,
 };
@@ -132,6 +132,8 @@ pub struct Tools {
     pub log_cap: u64,
     /// The time between asking a process to end and making it.
     pub grace: Duration,
+    /// How agents outside of items are tried again whose provider had no room.
+    pub patience: Retry,
     /// The longest a step may print nothing, unless it says otherwise.
     pub idle_timeout: Option<Duration>,
     /// Ends everything.

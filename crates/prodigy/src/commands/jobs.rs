@@ -27,7 +27,7 @@ use crate::{
     exit::Exit,
     output::{Output, one_line},
     report::{
-        moment,
+        limited,
         money::{Money, today_usd, total},
         warnings,
     },
@@ -227,9 +227,7 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
     }
     if let Some(paused) = summary.quota.as_ref().filter(|_| is_open(row.status)) {
         let until = paused.paused_until.filter(|until| *until > now);
-        let until = until.map(|until| moment(until, now, &TimeZone::system()));
-        let until = until.map(|until| format!("; it is tried again at {until}"));
-        let message = format!("{}{}", paused.limit.message, until.unwrap_or_default());
+        let message = limited(&paused.limit.message, until, is_running, now, &TimeZone::system());
         facts.push(("limit", one_line(&message)));
     }
     if let Some(in_all) = warnings::in_all(&summary.warnings) {

@@ -340,7 +340,7 @@ mod tests {
         let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
         let until = super::super::fixture::at(2_520_000);
         told.tell(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
-        insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · usage limit · resumes 03:46:05 (in 42m) · $1.23");
+        insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · usage limit · resumes 03:46:05 (in 41m 59s) · $1.23");
         told.wait(2_520_000);
         told.start(1, 1, 1);
         insta::assert_snapshot!(lines(&told, 2_521_000, size), @"

@@ -1,9 +1,11 @@
 //! What keeps a job from going on as usual: limits of accounts, and money.
 
-use jiff::tz::TimeZone;
-use prodigy_core::{Timestamp, agent::LimitKind, job::Job};
+use std::time::Duration;
 
-use super::totals::{roughly, until_from};
+use jiff::tz::TimeZone;
+use prodigy_core::{Timestamp, agent::LimitKind, duration, job::Job};
+
+use super::totals::{until_from, whole_seconds};
 
 /// The share of a limit from which on it is worth a word how much is used.
 const CLOSE: f64 = 0.8;
@@ -84,7 +86,27 @@ pub(crate) fn moment(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let (wall, today) = (at.to_zoned(zone.clone()), now.to_zoned(zone.clone()));
     let is_today = wall.date() == today.date();
     let shown = wall.strftime(if is_today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" });
-    format!("{shown} (in {})", roughly(until_from(at, now)))
+    let left = whole_seconds(until_from(at, now)).max(Duration::from_secs(1));
+    format!("{shown} (in {})", duration::show(left))
+}
+
+/// Says that a limit was reached, and what becomes of that at a moment: the job goes on by itself
+/// if it waits.
+pub(crate) fn limited(
+    message: &str,
+    until: Option<Timestamp>,
+    waits: bool,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> String {
+    let Some(until) = until.map(|until| moment(until, now, zone)) else {
+        return message.to_owned();
+    };
+    if waits {
+        format!("{message}; it is tried again at {until}")
+    } else {
+        format!("{message}; `prodigy resume` tries it with one agent from {until} on")
+    }
 }
 
 #[cfg(test)]
@@ -112,7 +134,9 @@ mod tests {
             until: Some(at(seconds * 1000)),
         };
         let shown = |seconds, now: i64| hold(seconds).show(at(now * 1000), &TimeZone::UTC);
-        insta::assert_snapshot!(shown(2520, 0), @"usage limit · resumes 03:46:05 (in 42m)");
+        insta::assert_snapshot!(shown(2520, 0), @"usage limit · resumes 03:46:05 (in 42m 00s)");
+        insta::assert_snapshot!(shown(2520, 2457), @"usage limit · resumes 03:46:05 (in 1m 03s)");
+        insta::assert_snapshot!(shown(2520, 2159), @"usage limit · resumes 03:46:05 (in 6m 01s)");
         insta::assert_snapshot!(shown(2520, 2500), @"usage limit · resumes 03:46:05 (in 20s)");
         insta::assert_snapshot!(shown(2520, 2520), @"usage limit · trying again");
         insta::assert_snapshot!(shown(90_000, 0), @"usage limit · resumes 2026-01-03 04:04 (in 1d 01h)");

@@ -9,7 +9,7 @@ use prodigy_core::{
     job::{Job, Overspent},
 };
 
-use super::{checkout, hold::moment, warnings};
+use super::{checkout, hold, warnings};
 
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
@@ -168,10 +168,8 @@ pub(super) fn progress(job: &Job) -> String {
 
 /// Says which limit was reached, and when it is tried again.
 fn limit(paused: &QuotaPaused, now: Timestamp) -> String {
-    let QuotaPaused { limit, paused_until, .. } = paused;
-    let until = paused_until
-        .map(|until| format!("; it is tried again at {}", moment(until, now, &TimeZone::system())));
-    format!("{}{}", limit.message, until.unwrap_or_default())
+    let QuotaPaused { limit, paused_until, waits, .. } = paused;
+    hold::limited(&limit.message, *paused_until, *waits, now, &TimeZone::system())
 }
 
 /// Says which settings of git a step changed.

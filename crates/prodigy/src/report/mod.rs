@@ -25,6 +25,6 @@ mod totals;
 pub(crate) mod warnings;
 
 pub(crate) use block::{doing, endings, padded, shortened};
-pub(crate) use hold::moment;
+pub(crate) use hold::limited;
 pub(crate) use lines::count;
 pub(crate) use totals::{roughly, speed};

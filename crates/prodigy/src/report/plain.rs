@@ -249,15 +249,15 @@ mod tests {
         let [line] = &shown[..] else { panic!("{shown:?}") };
         // In between is the time by the clock on the wall.
         assert!(line.text.starts_with("5-hour limit reached; it is tried again at "), "{line:?}");
-        assert!(line.text.ends_with(" (in 42m)"), "{line:?}");
+        assert!(line.text.ends_with(" (in 42m 00s)"), "{line:?}");
         let mut recalled = |minutes: i64| {
             let line = lines.remind(super::super::fixture::at(minutes * 60_000));
             line.map(|line| line.text.split('(').nth(1).unwrap_or_default().to_owned())
         };
         assert_eq!(recalled(4), None);
-        assert_eq!(recalled(5).unwrap(), "in 37m)");
+        assert_eq!(recalled(5).unwrap(), "in 37m 00s)");
         assert_eq!(recalled(6), None);
-        assert_eq!(recalled(20).unwrap(), "in 22m)");
+        assert_eq!(recalled(20).unwrap(), "in 22m 00s)");
         told.wait(2_520_000);
         told.start(1, 1, 1);
         told.tell(json!({"event_type": "quota_resumed"}));

@@ -251,6 +251,7 @@ steps:
     capture: answer
   - shell: test '${answer}' = '{"a":"b"}'
   - agent: { use: busy, prompt: x }
+    retry: { attempts: 1 }
     continue_on_error: true
   - agent: { use: mute, prompt: x }
 "#,

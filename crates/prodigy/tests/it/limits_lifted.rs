@@ -19,7 +19,7 @@ fn story(world: &World) -> String {
         let more = match kind.as_str() {
             "quota_paused" | "quota_resumed" | "agent_started" | "agent_released" => String::new(),
             "agent_failed" | "step_failed" => text(&record["failure"]["kind"]),
-            "agent_usage" => format!("served {}", record["served"]),
+            "agent_usage" => format!("served {}", record["served"] == true),
             "step_completed" => text(&record["step"]),
             "job_completed" => text(&record["status"]),
             _ => return None,

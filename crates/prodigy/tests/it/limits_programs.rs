@@ -1,5 +1,4 @@
 //! Usage limits of agents that are any program.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::fs;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     hostile::on_a_terminal_of,
-    map_world::{assert_code, go, has_told, map_world, started},
+    map_world::{assert_code, go, has_told, map_world, of_type, started},
     stories::stable,
 };
 
@@ -101,6 +101,53 @@ fn another_process_sees_that_a_job_waits_for_a_limit() {
     assert_eq!(document["job"]["limit"]["limit"]["kind"], "usage");
     drop(run);
     assert_code(&world.prodigy(&["resume", "job", "--no-wait"]), 75);
+}
+
+#[test]
+fn a_job_that_does_not_wait_says_what_a_resume_will_do() {
+    let world = map_world(&LIMITED.replace("reset_after: 2s", "reset_after: 1h"));
+    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"]);
+    assert_code(&seen, 75);
+    assert_snapshot!(timeless(&seen), @"
+    ----- stderr -----
+    · job job · workflow.yml · mapreduce
+    · 2 items
+    ✗ You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [clock] (in [time]) on
+
+    paused: You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on · 0 of 2 items done · [time]
+    items: 0 successful, 2 waiting
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    next: prodigy resume job
+    [exit 75]
+    ");
+    let shown = timeless(&world.prodigy(&["jobs", "show", "job"]));
+    let lines: Vec<_> = shown.lines().filter(|line| line.contains("resume")).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    limit       You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [clock] (in [time]) on
+    paused      You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on
+    next: `prodigy resume job` goes on
+    ");
+    let again = world.prodigy(&["resume", "job", "--no-wait"]);
+    assert_code(&again, 75);
+    assert_snapshot!(timeless(&again), @"
+    ----- stderr -----
+    · job job resumed · 0 of 2 items done
+
+    paused: You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on · 0 of 2 items done · [time]
+    items: 0 successful, 2 waiting
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    next: prodigy resume job
+    [exit 75]
+    ");
+}
+
+#[test]
+fn a_job_whose_quota_says_stop_stops_again_when_it_is_resumed_too_early() {
+    let limited = LIMITED.replace("reset_after: 2s", "reset_after: 1h");
+    let world = map_world(&format!("quota: {{ on_limit: stop }}\n{limited}"));
+    assert_code(&go(&world), 75);
+    assert_code(&world.prodigy(&["resume", "job"]), 75);
+    assert!(of_type(&world, "quota_paused").iter().all(|paused| paused["waits"] == false));
 }
 
 /// Returns a world with an agent that uses a tool and then waits to be let go.

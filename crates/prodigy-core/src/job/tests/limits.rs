@@ -157,7 +157,7 @@ fn items_that_ask_no_agent_do_not_wait_for_a_limit() {
     world.run(6);
     let limit = limit(Fate::Limited, world.now);
     let paused_until = limit.resets_at;
-    let paused = QuotaPaused { limit, paused_until, step: Some("setup.1".into()) };
+    let paused = QuotaPaused { limit, paused_until, waits: true, step: Some("setup.1".into()) };
     world.write(Event::QuotaPaused(Box::new(paused)).into());
     assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
     assert_eq!(world.now, Timestamp::UNIX_EPOCH, "nobody waited");
