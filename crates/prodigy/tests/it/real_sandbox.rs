@@ -158,6 +158,9 @@ error_policy:
         [world.read("works.txt"), world.read("busy.txt")],
         ["works is done\n", "busy is done\n"]
     );
+    let failure = &of_type(&world, "item_dead_lettered")[0]["failure"];
+    let way_out = "; `sandbox: { write: … }` of the workflow can allow it";
+    assert!(failure["message"].as_str().unwrap().ends_with(way_out), "{failure}");
     // What its commands said: those that wrote to the checkout, and those of the one that plans.
     let last = |item: &str| {
         let requests = model.requests();
