@@ -209,7 +209,8 @@ impl<'a> Asking<'a> {
 
     /// Returns the agent as the sandbox needs to know it.
     fn confined(&self) -> Confined<'_> {
-        Confined { agent: self.agent, is_read_only: self.agent.is_read_only(&self.options) }
+        let is_read_only = self.agent.is_read_only(&self.options);
+        Confined { agent: self.agent, step: self.which.path, is_read_only }
     }
 
     /// Returns the failure of an agent that was not allowed what it needed and did nothing. One
