@@ -4,7 +4,7 @@ use prodigy_core::{
     agent::Denied,
     failure::{Failure, FailureKind},
     json_schema::Schema,
-    workflow::{Effects, Step, StepAction},
+    workflow::{AgentKind, Effects, Step, StepAction},
 };
 use serde_json::Value;
 
@@ -76,15 +76,21 @@ pub(super) fn needs_a_change(step: &Step, path: &str) -> bool {
     !is_asked && step.output_file.is_none() && step.effects != Effects::None
 }
 
-/// Returns what an agent was not allowed to do, for people.
-pub(super) fn denied(denied: &[Denied]) -> Option<String> {
+/// Returns what an agent was not allowed to do, for people, and the way out for its kind.
+pub(super) fn denied(denied: &[Denied], kind: AgentKind, is_confined: bool) -> Option<String> {
     let Denied { tool, about } = denied.first()?;
     let about = if about.is_empty() { String::new() } else { format!(" ({about})") };
     let others = match denied.len() {
         1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
-    Some(format!("it was not allowed to use `{tool}`{about}{others}; `allowed_tools` can allow it"))
+    let way_out = match kind {
+        // It has no sandbox but the one around it.
+        AgentKind::Codex if is_confined => "`sandbox: { write: … }` of the workflow",
+        AgentKind::Codex => "its `sandbox` or `permission_mode`",
+        AgentKind::Claude | AgentKind::Command | AgentKind::Simulated => "`allowed_tools`",
+    };
+    Some(format!("it was not allowed to use `{tool}`{about}{others}; {way_out} can allow it"))
 }
 
 #[cfg(test)]
@@ -127,8 +133,9 @@ mod tests {
     #[test]
     fn what_was_denied_is_named_with_the_way_out() {
         let of = |about: &str| Denied { tool: "Bash".to_owned(), about: about.to_owned() };
-        assert_eq!(denied(&[]), None);
-        insta::assert_snapshot!(denied(&[of("")]).unwrap(), @"it was not allowed to use `Bash`; `allowed_tools` can allow it");
-        insta::assert_snapshot!(denied(&[of("git commit"), of("x")]).unwrap(), @"it was not allowed to use `Bash` (git commit), and 1 more; `allowed_tools` can allow it");
+        let denied = |what: &[Denied], kind| denied(what, kind, false);
+        assert_eq!(denied(&[], AgentKind::Claude), None);
+        insta::assert_snapshot!(denied(&[of("")], AgentKind::Claude).unwrap(), @"it was not allowed to use `Bash`; `allowed_tools` can allow it");
+        insta::assert_snapshot!(denied(&[of("git commit"), of("x")], AgentKind::Simulated).unwrap(), @"it was not allowed to use `Bash` (git commit), and 1 more; `allowed_tools` can allow it");
     }
 }

@@ -212,13 +212,15 @@ impl<'a> Asking<'a> {
 
     /// Returns the agent as the sandbox needs to know it.
     fn confined(&self) -> Confined<'_> {
-        Confined { agent: self.agent, is_read_only: self.agent.is_read_only(&self.options) }
+        let is_read_only = self.agent.is_read_only(&self.options);
+        Confined { agent: self.agent, step: self.which.path, is_read_only }
     }
 
     /// Returns the failure of an agent that was not allowed what it needed and did nothing. One
     /// that did something all the same is only worth a warning.
     fn denied(&self, step: &Step, before: &Before, report: &AgentReport) -> Option<Failure> {
-        let message = answer::denied(&report.denied)?;
+        let is_confined = self.workplace.tools.sandbox.is_some();
+        let message = answer::denied(&report.denied, self.agent.kind(), is_confined)?;
         let is_needed = answer::needs_a_change(step, self.which.path);
         if is_needed && before.is_unchanged(self.workplace) {
             let message = format!("the agent changed nothing: {message}");

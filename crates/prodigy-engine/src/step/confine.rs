@@ -28,6 +28,8 @@ const CRASHES: &[i32] = &[4, 6, 7, 8, 9, 11];
 pub(super) struct Confined<'a> {
     /// The agent.
     pub(super) agent: &'a dyn Agent,
+    /// The path of the step that it works for.
+    pub(super) step: &'a str,
     /// Whether it is to write nothing.
     pub(super) is_read_only: bool,
 }
@@ -52,7 +54,7 @@ impl Workplace {
         }
         let agents = self.tools.agents.values();
         let agents: Vec<_> = agents.filter_map(|agent| agent.directory(&launch.env)).collect();
-        let own = agent.map(|it| self.own(it.agent, &launch.env)).transpose()?.flatten();
+        let own = agent.map(|it| self.own(it, &launch.env)).transpose()?.flatten();
         let needs = Needs {
             checkout: repo.root(),
             common: repo.common_dir(),
@@ -70,8 +72,13 @@ impl Workplace {
     }
 
     /// Returns what an agent in the sandbox has of its own.
-    fn own(&self, agent: &dyn Agent, env: &[(OsString, OsString)]) -> Result<Option<Own>, Failure> {
-        let (directory, kept) = (agent.directory(env), self.kept_by(agent, env));
+    fn own(
+        &self,
+        confined: Confined<'_>,
+        env: &[(OsString, OsString)],
+    ) -> Result<Option<Own>, Failure> {
+        let Confined { agent, step, .. } = confined;
+        let (directory, kept) = (agent.directory(env), self.kept_for(agent, step));
         let (Some(directory), Some(kept)) = (directory, kept) else { return Ok(None) };
         let kind = agent.kind();
         let Some(sessions) = sandbox::sessions(kind).map(|name| kept.join(name)) else {
@@ -81,20 +88,13 @@ impl Workplace {
         Ok(Some(Own { kind, directory, sessions }))
     }
 
-    /// Returns where an agent keeps its sessions: in the sandbox it is a directory of the job, since
-    /// what an agent leaves in its own is read by those outside.
-    pub(super) fn kept_by(
-        &self,
-        agent: &dyn Agent,
-        env: &[(OsString, OsString)],
-    ) -> Option<PathBuf> {
-        let own = agent.directory(env)?;
-        if self.tools.sandbox.is_none() {
-            return Some(own);
-        }
-        // What one item leaves is read by nobody else.
-        let item = safe_name(self.identity.item_name());
-        Some(self.tools.state.join("agents").join(item).join(agent.kind().word()))
+    /// Returns where the sessions of an agent are kept for it, if it is in the sandbox: what an
+    /// agent leaves in its own directory is read by those outside.
+    pub(super) fn kept_for(&self, agent: &dyn Agent, step: &str) -> Option<PathBuf> {
+        self.tools.sandbox.as_ref()?;
+        // What one step leaves is read by nobody else.
+        let [item, step] = [self.identity.item_name(), step].map(safe_name);
+        Some(self.tools.state.join("agents").join(item).join(step).join(agent.kind().word()))
     }
 
     /// Returns how an agent ended: what the sandbox reports as a code of its own is the signal

@@ -6,6 +6,7 @@
 
 use std::{
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -37,6 +38,8 @@ pub(super) struct Conversation {
     resumes: Option<Cut>,
     /// Where its record is; nothing if the agent has no sessions.
     file: Option<PathBuf>,
+    /// Where the job keeps what the agent wrote of it; nothing if the agent keeps it itself.
+    kept: Option<PathBuf>,
     record: Record,
 }
 
@@ -80,7 +83,7 @@ impl Conversation {
         let identity = &workplace.identity;
         if !agent.kind().is_able_to(Ability::Resume) {
             let (id, record) = (name(identity, step, 0), Record::default());
-            return Self { id, resumes: None, file: None, record };
+            return Self { id, resumes: None, file: None, kept: None, record };
         }
         let directory = workplace.tools.state.join("sessions");
         let file = |id: &str| directory.join(format!("{id}.json"));
@@ -95,13 +98,14 @@ impl Conversation {
         let id = own.unwrap_or_else(|| uuid.clone());
         let is_here = before.as_ref().is_some_and(|before| before.place == place);
         let cut = if is_here { Cut::Here } else { Cut::Elsewhere };
-        let kept = workplace.kept_by(agent, env);
-        let resumes = kept.is_some_and(|kept| agent.recall(&id, cwd, &kept)).then_some(cut);
+        let kept = workplace.kept_for(agent, step);
+        let looked_in = kept.clone().or_else(|| agent.directory(env));
+        let resumes = looked_in.is_some_and(|it| agent.recall(&id, cwd, &it)).then_some(cut);
         let id = if resumes.is_some() { id } else { uuid };
         let before = before.filter(|_| resumes.is_some()).unwrap_or_default();
         let Record { used, cost_usd, .. } = before;
         let record = Record { session: None, is_over: false, place, used, cost_usd };
-        let conversation = Self { id, resumes, file: Some(path), record };
+        let conversation = Self { id, resumes, file: Some(path), kept, record };
         conversation.keep(&directory);
         conversation
     }
@@ -140,6 +144,10 @@ impl Conversation {
         let is_cut_off =
             report.limit.is_some() || failure.is_some_and(|failure| failure.kind.is_circumstance());
         self.record.is_over = !is_cut_off;
+        if let Some(kept) = self.kept.as_deref().filter(|_| !is_cut_off) {
+            // Nobody goes on with it, and it holds whatever the agent saw.
+            fs::remove_dir_all(kept).ok();
+        }
         self.end(report.session.as_deref(), report.usage, report.cost_usd);
     }
 

@@ -1,12 +1,13 @@
 //! Real Codex, run by prodigy.
 
+use insta::assert_snapshot;
 use prodigy_testkit::{
     killing::check_processes,
     model::{Behaviour, ModelScript, ScriptedModel},
 };
 
 use crate::{
-    map_world::{assert_code, go},
+    map_world::{assert_code, go, of_type},
     real_world::{KEY, codex_world, files_with},
 };
 
@@ -35,4 +36,32 @@ map:
     assert!(turns[0].system.contains("Whoever works on one is careful."));
     assert_eq!(files_with(&world.home(), KEY), Vec::<String>::new());
     check_processes(&world).unwrap();
+}
+
+#[test]
+fn codex_commits_only_where_its_own_sandbox_lets_it_and_the_way_out_is_told() {
+    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
+    let world = codex_world(
+        &model,
+        r#"
+map:
+  input: { items: [kept, free] }
+  item_key: item
+  agent_template:
+    - codex: "Work. item=${item}"
+      when: "item == 'kept'"
+    - codex: "Work. item=${item}"
+      when: "item == 'free'"
+      permission_mode: bypass
+      commit_required: true
+"#,
+    );
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert_eq!(world.read("free.txt"), "free is done\n", "{seen}");
+    assert!(!world.repo().join("kept.txt").exists());
+    let warned = of_type(&world, "agent_warned");
+    let warned: Vec<_> = warned.iter().map(|record| &record["message"]).collect();
+    assert_snapshot!(warned.len(), @"1");
+    assert_snapshot!(warned[0].as_str().unwrap(), @"it was not allowed to use `command_execution` (git add kept.txt && git commit -q -m 'Work on kept'); its `sandbox` or `permission_mode` can allow it");
 }

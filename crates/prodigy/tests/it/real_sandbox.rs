@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, go, of_type},
-    real_world::{CLAUDE, claude_world, codex_world, deaths},
+    real_world::{CLAUDE, claude_world, codex_world, deaths, files_with},
 };
 
 #[test]
@@ -110,6 +110,8 @@ error_policy:
         assert!(is_told(&model.requests()[0].body), "{directory}");
         assert_eq!(world.read("busy.txt"), "busy is done\n");
         assert_eq!(names(&place), before, "{directory}");
+        // What the agent wrote of its session is not kept when nobody needs it any more.
+        assert_eq!(files_with(&world.home().join("state"), "parentUuid"), Vec::<String>::new());
         assert_eq!(names(&place.join("projects")), Vec::<String>::new());
         let state = fs::read_to_string(world.root().join(state)).unwrap();
         assert_eq!(state, r#"{"numStartups":7}"#);
@@ -158,6 +160,9 @@ error_policy:
         [world.read("works.txt"), world.read("busy.txt")],
         ["works is done\n", "busy is done\n"]
     );
+    let failure = &of_type(&world, "item_dead_lettered")[0]["failure"];
+    let way_out = "; `sandbox: { write: … }` of the workflow can allow it";
+    assert!(failure["message"].as_str().unwrap().ends_with(way_out), "{failure}");
     // What its commands said: those that wrote to the checkout, and those of the one that plans.
     let last = |item: &str| {
         let requests = model.requests();

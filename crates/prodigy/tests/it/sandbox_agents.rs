@@ -88,10 +88,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /user/.claude/dotfile [linked]
     state [mine]
     ");
-    assert_snapshot!(planted, @"
-    /home/state/repo/mapreduce/jobs/job/agents/item-001/claude/projects/y
-    /user/.claude/.credentials.json
-    ");
+    assert_snapshot!(planted, @"/user/.claude/.credentials.json");
     let (readable, planted) = tried(
         &claude
             .replace("type: claude, command", "type: claude, config_dir: ROOT/elsewhere, command"),
@@ -104,10 +101,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /elsewhere/config.toml [mine]
     /elsewhere/dotfile [linked]
     ");
-    assert_snapshot!(planted, @"
-    /elsewhere/.credentials.json
-    /home/state/repo/mapreduce/jobs/job/agents/item-001/claude/projects/y
-    ");
+    assert_snapshot!(planted, @"/elsewhere/.credentials.json");
     let (readable, planted) =
         tried(&claude.replace("type: claude, command", "type: codex, command"), step);
     assert_snapshot!(readable, @"
@@ -117,10 +111,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /user/.codex/config.toml [mine]
     /user/.codex/dotfile [linked]
     ");
-    assert_snapshot!(planted, @"
-    /home/state/repo/mapreduce/jobs/job/agents/item-001/codex/sessions/y
-    /user/.codex/auth.json
-    ");
+    assert_snapshot!(planted, @"/user/.codex/auth.json");
 }
 
 #[test]
@@ -232,4 +223,40 @@ fn an_agent_that_does_not_reach_its_model_is_warned_of() {
             "workflow.yml: ok (1 step)\n"
         );
     }
+}
+
+#[test]
+fn every_place_that_the_guide_lists_is_hidden() {
+    let guide = include_str!("../../../../docs/guide/limits-cost-safety.md");
+    let (_, listed) = guide.split_once("#### What is hidden").unwrap();
+    let listed = listed.split("```").nth(1).unwrap();
+    let listed: Vec<_> =
+        listed.split_whitespace().filter_map(|path| path.strip_prefix("~/")).collect();
+    assert!(listed.len() > 100, "{listed:?}");
+    let world = map_world(
+        r"
+sandbox: { type: bubblewrap, write: [ROOT/out] }
+map:
+  input: { items: [one] }
+  agent_template:
+    - shell: cat ~/readable > ROOT/out/it; cat /etc/shadow >> ROOT/out/it 2> /dev/null; grep -r SECRET ~ >> ROOT/out/it; true
+",
+    );
+    fs::create_dir(world.root().join("out")).unwrap();
+    let home = world.root().join("user");
+    fs::write(home.join("readable"), "readable\n").unwrap();
+    for (index, path) in listed.iter().enumerate() {
+        let path = home.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // Files and directories are hidden in two ways.
+        if index % 2 == 0 {
+            fs::write(path, "SECRET").unwrap();
+        } else {
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("inside"), "SECRET").unwrap();
+        }
+    }
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert_eq!(beside(&world, "out/it"), "readable\n", "{seen}");
 }
