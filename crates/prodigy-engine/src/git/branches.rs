@@ -5,15 +5,9 @@ use std::path::Path;
 use super::{Error, JobTree, Repo, command::shown, lock::RepoLock};
 
 impl Repo {
-    /// Deletes the branches that begin with `prefix`, except `target`, those in `kept` that
-    /// hold commits which `target` has not, and those that a worktree is on: it would stand
-    /// on nothing.
-    pub fn delete_item_branches(
-        &self,
-        prefix: &str,
-        target: &str,
-        kept: &[String],
-    ) -> Result<(), Error> {
+    /// Deletes the branches that begin with `prefix`, except `target`, those that hold commits
+    /// which `target` has not, and those that a worktree is on: it would stand on nothing.
+    pub fn delete_item_branches(&self, prefix: &str, target: &str) -> Result<(), Error> {
         let _lock = RepoLock::take(self.common_dir())?;
         let all = format!("refs/heads/{prefix}");
         let format = "--format=%(refname) %(objectname)";
@@ -23,8 +17,7 @@ impl Repo {
         let mut commands = String::new();
         for (name, commit) in list.lines().filter_map(|line| line.split_once(' ')) {
             let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
-            let is_kept = kept.iter().any(|kept| kept == branch);
-            if branch == target || is_out(branch) || is_kept && !self.is_ancestor(commit, target)? {
+            if branch == target || is_out(branch) || !self.is_ancestor(commit, target)? {
                 continue;
             }
             commands.push_str("delete ");

@@ -164,9 +164,9 @@ impl Merger {
         }
     }
 
-    /// Deletes an item's branch, with its log, if the job's branch contains all of it or if
-    /// `force` is set; otherwise it is left alone.
-    pub fn delete_branch(&mut self, branch: &str, force: bool) -> Result<(), Error> {
+    /// Deletes an item's branch, with its log, if the job's branch contains all of it or if it
+    /// stands at the commit `recorded`, which something else holds; otherwise it is left alone.
+    pub fn delete_branch(&mut self, branch: &str, recorded: Option<&str>) -> Result<(), Error> {
         if !refs::is_branch_name(branch) {
             return Err(Error::BranchName { branch: branch.to_owned() });
         }
@@ -177,7 +177,7 @@ impl Merger {
             None => repo.branch(branch)?,
         };
         let Some(tip) = found else { return Ok(()) };
-        let is_contained = force
+        let is_contained = recorded == Some(tip.as_str())
             || self.contained.contains(&tip)
             || (self.plumbing.commit(&tip)?.is_some() && self.is_ancestor(&tip, &self.tip)?);
         if is_contained {
