@@ -36,6 +36,8 @@ pub struct Merger {
     tip: String,
     /// Commits that the branch contains: not all, but the latest.
     contained: HashSet<String>,
+    /// Whether the branch had to be put back.
+    was_deleted: bool,
     author: Identity,
     committer: Identity,
     /// When the merger was started, in seconds.
@@ -108,7 +110,13 @@ impl Merger {
             author: Identity::find(repo, "GIT_AUTHOR_IDENT")?,
             committer: Identity::find(repo, "GIT_COMMITTER_IDENT")?,
             started: now(),
+            was_deleted: false,
         })
+    }
+
+    /// Returns whether the branch was deleted and put back since this was asked last.
+    pub fn was_deleted(&mut self) -> bool {
+        std::mem::take(&mut self.was_deleted)
     }
 
     /// Returns where the branch stands, as far as the merger knows.
@@ -150,14 +158,18 @@ impl Merger {
                     return Ok(ItemMerged::Merged { tip: self.tip.clone() });
                 }
                 Err(error) => {
-                    let no_branch = || Error::NoSuchBranch { branch: self.branch.clone() };
-                    let tip = self.plumbing.repo.branch(&self.branch)?.ok_or_else(no_branch)?;
-                    if tip == self.tip || tries == MOVES {
+                    let tip = self.plumbing.repo.branch(&self.branch)?;
+                    if tip.as_ref() == Some(&self.tip) || tries == MOVES {
                         return Err(error);
                     }
-                    // Somebody may have taken commits off the branch.
-                    self.contained.clear();
-                    self.move_to(tip);
+                    if let Some(tip) = tip {
+                        // Somebody may have taken commits off the branch.
+                        self.contained.clear();
+                        self.move_to(tip);
+                    } else {
+                        self.plumbing.repo.put_branch_back(&self.branch, &self.tip)?;
+                        self.was_deleted = true;
+                    }
                 }
             }
             tries += 1;

@@ -157,7 +157,12 @@ impl Worker {
         let request =
             ItemMerge { commit: commits.head.clone(), base: commits.base.clone(), message };
         let target = self.target.clone();
-        let input = match self.merger.merge(&request)? {
+        let merged = self.merger.merge(&request)?;
+        if self.merger.was_deleted() {
+            let changes = vec![super::branch::deleted(&target)];
+            self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
+        }
+        let input = match merged {
             ItemMerged::Merged { tip } => {
                 self.forget(&source)?;
                 self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&tip);

@@ -21,6 +21,7 @@ mod crash;
 mod crash_dlq;
 mod crash_effects;
 mod crash_map;
+mod deleted_branch;
 mod denied;
 mod dlq_jobs;
 mod dlq_list;
