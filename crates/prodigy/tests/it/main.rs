@@ -105,6 +105,7 @@ mod review_security;
 mod run;
 mod sandbox;
 mod sandbox_agents;
+mod secrets;
 mod simulate;
 mod simulate_agent;
 mod simulated_faults;
