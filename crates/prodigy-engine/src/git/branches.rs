@@ -2,18 +2,12 @@
 
 use std::path::Path;
 
-use super::{Error, JobTree, Repo, command::shown, lock::RepoLock};
+use super::{Error, JobTree, Repo, command::shown, lock::RepoLock, refs};
 
 impl Repo {
-    /// Deletes the branches that begin with `prefix`, except `target`, those in `kept` that
-    /// hold commits which `target` has not, and those that a worktree is on: it would stand
-    /// on nothing.
-    pub fn delete_item_branches(
-        &self,
-        prefix: &str,
-        target: &str,
-        kept: &[String],
-    ) -> Result<(), Error> {
+    /// Deletes the branches that begin with `prefix`, except `target`, those that hold commits
+    /// which `target` has not, and those that a worktree is on: it would stand on nothing.
+    pub fn delete_item_branches(&self, prefix: &str, target: &str) -> Result<(), Error> {
         let _lock = RepoLock::take(self.common_dir())?;
         let all = format!("refs/heads/{prefix}");
         let format = "--format=%(refname) %(objectname)";
@@ -23,8 +17,7 @@ impl Repo {
         let mut commands = String::new();
         for (name, commit) in list.lines().filter_map(|line| line.split_once(' ')) {
             let branch = name.strip_prefix("refs/heads/").unwrap_or(name);
-            let is_kept = kept.iter().any(|kept| kept == branch);
-            if branch == target || is_out(branch) || is_kept && !self.is_ancestor(commit, target)? {
+            if branch == target || is_out(branch) || !self.is_ancestor(commit, target)? {
                 continue;
             }
             commands.push_str("delete ");
@@ -71,6 +64,22 @@ impl Repo {
         }
         let _lock = RepoLock::take(self.common_dir())?;
         self.call(&["update-ref", "--stdin"]).stdin(commands).durable().run()?;
+        Ok(())
+    }
+
+    /// Returns whether a branch is there, without starting git if that can be avoided.
+    pub fn has_branch(&self, branch: &str) -> Result<bool, Error> {
+        let has_file = refs::read_branch(self.common_dir(), branch).is_some();
+        Ok(has_file || self.branch(branch)?.is_some())
+    }
+
+    /// Puts a branch back that is not there any more, at the commit that it stood at.
+    pub fn put_branch_back(&self, branch: &str, commit: &str) -> Result<(), Error> {
+        let lost = || Error::BranchLost { branch: branch.to_owned(), commit: commit.to_owned() };
+        let found = self.commit(commit).map_err(|_| lost())?;
+        let (name, nothing) = (format!("refs/heads/{branch}"), "0".repeat(found.len()));
+        let args = ["update-ref", "--no-deref", "-m", "prodigy: put back", &name, &found, &nothing];
+        self.call(&args).durable().run()?;
         Ok(())
     }
 

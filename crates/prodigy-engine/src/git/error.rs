@@ -90,6 +90,14 @@ pub enum Error {
         /// The branch.
         branch: String,
     },
+    /// A branch was deleted and cannot be put back.
+    #[error("the branch `{branch}` was deleted, and so was the commit {commit} that it stood at")]
+    BranchLost {
+        /// The branch.
+        branch: String,
+        /// Where it stood.
+        commit: String,
+    },
     /// A worktree is on a branch that has no commit.
     #[error("nothing is checked out in `{}`: its branch has no commit", path.display())]
     NothingCheckedOut {
@@ -171,6 +179,10 @@ impl Error {
             Self::Replaced { .. } | Self::Misplaced { .. } => {
                 Some("`prodigy resume` makes the worktree again")
             }
+            Self::BranchLost { .. } => Some(
+                "bring the commit back, for instance with `git fetch` from a clone that has it, and \
+                 resume; without it the job has to be started anew",
+            ),
             Self::TargetRewritten { .. } => Some("merge the job's branch by hand with `git merge`"),
             Self::Refused { .. }
             | Self::Failed { .. }

@@ -36,6 +36,8 @@ pub struct Merger {
     tip: String,
     /// Commits that the branch contains: not all, but the latest.
     contained: HashSet<String>,
+    /// Whether the branch had to be put back.
+    was_deleted: bool,
     author: Identity,
     committer: Identity,
     /// When the merger was started, in seconds.
@@ -108,7 +110,13 @@ impl Merger {
             author: Identity::find(repo, "GIT_AUTHOR_IDENT")?,
             committer: Identity::find(repo, "GIT_COMMITTER_IDENT")?,
             started: now(),
+            was_deleted: false,
         })
+    }
+
+    /// Returns whether the branch was deleted and put back since this was asked last.
+    pub fn was_deleted(&mut self) -> bool {
+        std::mem::take(&mut self.was_deleted)
     }
 
     /// Returns where the branch stands, as far as the merger knows.
@@ -150,23 +158,27 @@ impl Merger {
                     return Ok(ItemMerged::Merged { tip: self.tip.clone() });
                 }
                 Err(error) => {
-                    let no_branch = || Error::NoSuchBranch { branch: self.branch.clone() };
-                    let tip = self.plumbing.repo.branch(&self.branch)?.ok_or_else(no_branch)?;
-                    if tip == self.tip || tries == MOVES {
+                    let tip = self.plumbing.repo.branch(&self.branch)?;
+                    if tip.as_ref() == Some(&self.tip) || tries == MOVES {
                         return Err(error);
                     }
-                    // Somebody may have taken commits off the branch.
-                    self.contained.clear();
-                    self.move_to(tip);
+                    if let Some(tip) = tip {
+                        // Somebody may have taken commits off the branch.
+                        self.contained.clear();
+                        self.move_to(tip);
+                    } else {
+                        self.plumbing.repo.put_branch_back(&self.branch, &self.tip)?;
+                        self.was_deleted = true;
+                    }
                 }
             }
             tries += 1;
         }
     }
 
-    /// Deletes an item's branch, with its log, if the job's branch contains all of it or if
-    /// `force` is set; otherwise it is left alone.
-    pub fn delete_branch(&mut self, branch: &str, force: bool) -> Result<(), Error> {
+    /// Deletes an item's branch, with its log, if the job's branch contains all of it or if it
+    /// stands at the commit `recorded`, which something else holds; otherwise it is left alone.
+    pub fn delete_branch(&mut self, branch: &str, recorded: Option<&str>) -> Result<(), Error> {
         if !refs::is_branch_name(branch) {
             return Err(Error::BranchName { branch: branch.to_owned() });
         }
@@ -177,7 +189,7 @@ impl Merger {
             None => repo.branch(branch)?,
         };
         let Some(tip) = found else { return Ok(()) };
-        let is_contained = force
+        let is_contained = recorded == Some(tip.as_str())
             || self.contained.contains(&tip)
             || (self.plumbing.commit(&tip)?.is_some() && self.is_ancestor(&tip, &self.tip)?);
         if is_contained {

@@ -12,6 +12,7 @@ use super::{
     Error, Fingerprint, JobTree, Repo,
     command::{shown, split_fields},
     lock::RepoLock,
+    refs,
     shelter::{BASE, ITEM, Shelter},
     tree::remove,
     worktree::{make_parent, move_aside},
@@ -49,6 +50,9 @@ pub struct Leftover {
     pub uncommitted: Vec<ChangedFile>,
     /// How many commits `head` has that the item did not begin with.
     pub commits: u64,
+    /// How many commits the item's branch has that `head` has not: whoever made them has
+    /// checked out something else since.
+    pub astray: u64,
 }
 
 /// A file that differs from the commit that is checked out.
@@ -141,9 +145,11 @@ impl Slot {
         let now = self.tree.fingerprint_without(&self.kept)?;
         let is_same =
             head == self.base && self.leased.as_ref().is_some_and(|leased| leased.matches(&now));
-        if is_same && self.is_settled {
+        let astray = self.astray(&head)?;
+        if is_same && self.is_settled && astray == 0 {
             self.is_untouched = true;
-            return Ok(Leftover { head, is_untouched: true, uncommitted: Vec::new(), commits: 0 });
+            let uncommitted = Vec::new();
+            return Ok(Leftover { head, is_untouched: true, uncommitted, commits: 0, astray });
         }
         self.shelter.renew()?;
         self.shelter.write(&format!("refs/heads/{ITEM}"), format!("{head}\n").as_bytes())?;
@@ -154,8 +160,23 @@ impl Slot {
             other => other?,
         };
         let (uncommitted, commits) = self.read_status(&status)?;
-        self.is_untouched = is_same && uncommitted.is_empty();
-        Ok(Leftover { head, is_untouched: self.is_untouched, uncommitted, commits })
+        self.is_untouched = is_same && uncommitted.is_empty() && astray == 0;
+        Ok(Leftover { head, is_untouched: self.is_untouched, uncommitted, commits, astray })
+    }
+
+    /// Returns how many commits the item's branch has that `head` has not.
+    fn astray(&self, head: &str) -> Result<u64, Error> {
+        let (repo, branch) = (&self.tree.repo, &self.tree.branch);
+        let tip = match refs::read_branch(repo.common_dir(), branch) {
+            Some(tip) => Some(tip),
+            None => repo.branch(branch)?,
+        };
+        match tip {
+            Some(tip) if tip != head && tip != self.base => {
+                Ok(repo.missing_from(&[tip], head)? as u64)
+            }
+            Some(_) | None => Ok(0),
+        }
     }
 
     /// Takes the worktree off git's list and its name, and returns what is left to delete.

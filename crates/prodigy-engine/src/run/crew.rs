@@ -16,7 +16,11 @@ use prodigy_core::{
     workflow::{Isolation, Map, Preserve, Step},
 };
 
-use super::{Error, Run, merges::MergeQueue, worker};
+use super::{
+    Error, Run,
+    merges::{MergeQueue, Old},
+    worker,
+};
 use crate::{
     git::{JobTree, Repo},
     queue::{Assignment, LocalQueue, WorkQueue as _},
@@ -72,10 +76,10 @@ impl Crew {
         self.kept.fetch_add(1, Ordering::Relaxed) < KEPT
     }
 
-    /// Says that the commits of a branch are not needed.
-    pub(super) fn forget(&self, branch: String, force: bool) {
+    /// Says that a branch is not needed.
+    pub(super) fn forget(&self, old: Old) {
         if let Some(merges) = &self.merges {
-            merges.forget(branch, force);
+            merges.forget(old);
         }
     }
 

@@ -4,12 +4,12 @@ use prodigy_core::{
     dlq::{Letter, RunFacts},
     event::{PauseReason, Record},
     ids::AgentId,
-    job::{Conflict, Input, ItemAction, Stage},
+    job::{Conflict, Input, ItemAction},
     policy::Allowance,
     workflow::Isolation,
 };
 
-use super::{Error, Run, crew::item_branch, perform::check_disk};
+use super::{Error, Run, perform::check_disk};
 use crate::{
     dlq::DeadLetters,
     git::JobTree,
@@ -108,14 +108,10 @@ impl Run {
         Ok(())
     }
 
-    /// Deletes the branches of items that are done; those of failed ones stay if they hold commits.
+    /// Deletes the branches of items whose commits are all in the job's branch.
     fn clear_branches(&self, tree: &JobTree) -> Result<(), Error> {
-        let Some(map) = &self.job.map else { return Ok(()) };
-        let failed = |stage: &Stage| matches!(stage, Stage::DeadLettered | Stage::Skipped);
-        let kept = map.items.iter().filter(|item| failed(&item.stage));
-        let kept: Vec<String> = kept.map(|item| item_branch(&self.parts.id, &item.id)).collect();
         let prefix = format!("prodigy/{}/", self.parts.id);
-        self.parts.settings.repo.delete_item_branches(&prefix, tree.branch(), &kept)?;
+        self.parts.settings.repo.delete_item_branches(&prefix, tree.branch())?;
         Ok(())
     }
 

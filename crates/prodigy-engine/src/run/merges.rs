@@ -21,10 +21,17 @@ use crate::{
     step::trailer,
 };
 
+/// The branch of an attempt that is over.
+pub(super) struct Old {
+    pub(super) branch: String,
+    /// A commit of it that something else holds, with all that is below.
+    pub(super) recorded: Option<String>,
+}
+
 /// What the thread is asked to do.
 enum Order {
     Merge { item: u32, id: ItemId, commits: Merging },
-    Forget { branch: String, force: bool },
+    Forget(Old),
 }
 
 /// What the thread answers.
@@ -100,9 +107,9 @@ impl MergeQueue {
         self.order(Order::Merge { item, id, commits });
     }
 
-    /// Asks for a branch that nobody needs to be deleted; `force` deletes commits with it.
-    pub(super) fn forget(&self, branch: String, force: bool) {
-        self.order(Order::Forget { branch, force });
+    /// Asks for a branch that nobody needs to be deleted, unless only it has its commits.
+    pub(super) fn forget(&self, old: Old) {
+        self.order(Order::Forget(old));
     }
 
     fn order(&self, order: Order) {
@@ -128,7 +135,9 @@ impl Worker {
         while let Ok(order) = orders.recv() {
             let done = match order {
                 Order::Merge { item, id, commits } => self.merge(item, &id, &commits),
-                Order::Forget { branch, force } => self.merger.delete_branch(&branch, force),
+                Order::Forget(Old { branch, recorded }) => {
+                    self.merger.delete_branch(&branch, recorded.as_deref())
+                }
             };
             if let Err(error) = done {
                 self.answer(Merge::Broken(error));
@@ -148,7 +157,12 @@ impl Worker {
         let request =
             ItemMerge { commit: commits.head.clone(), base: commits.base.clone(), message };
         let target = self.target.clone();
-        let input = match self.merger.merge(&request)? {
+        let merged = self.merger.merge(&request)?;
+        if self.merger.was_deleted() {
+            let changes = vec![super::branch::deleted(&target)];
+            self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
+        }
+        let input = match merged {
             ItemMerged::Merged { tip } => {
                 self.forget(&source)?;
                 self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&tip);
@@ -171,7 +185,7 @@ impl Worker {
 
     /// Deletes the branch of an item that was merged.
     fn forget(&mut self, branch: &str) -> Result<(), git::Error> {
-        if self.keeps_branches { Ok(()) } else { self.merger.delete_branch(branch, false) }
+        if self.keeps_branches { Ok(()) } else { self.merger.delete_branch(branch, None) }
     }
 
     fn answer(&self, answer: Merge) {

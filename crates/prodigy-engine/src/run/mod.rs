@@ -6,6 +6,7 @@
 
 mod attempt;
 mod begin;
+mod branch;
 mod break_off;
 mod check;
 mod crew;

@@ -179,11 +179,11 @@ impl Run {
     /// Puts planted settings back before git is used, and writes that down.
     pub(super) fn check_settings(&mut self) -> Result<(), Error> {
         let found = self.parts.guard.check()?;
-        if found.is_empty() {
-            return Ok(());
+        if !found.is_empty() {
+            let changes = found.iter().map(ToString::to_string).collect();
+            self.append(vec![Event::GitTampering { changes }])?;
         }
-        let changes = found.iter().map(ToString::to_string).collect();
-        self.append(vec![Event::GitTampering { changes }])
+        self.mend_branch()
     }
 
     /// Returns what steps work with, made once.

@@ -11,7 +11,7 @@ use prodigy_core::{
 };
 
 use super::{
-    crew::Crew,
+    crew::{Crew, item_branch},
     worker::{Desk, blocking},
 };
 use crate::{
@@ -46,7 +46,7 @@ enum Keeping {
 impl Desk {
     /// Keeps what is worth keeping, and makes the worktree ready for the next item.
     pub(super) async fn put_away(&mut self, ended: PutAway) {
-        let Some(slot) = self.slot.take() else { return };
+        let Some(slot) = self.slot.take() else { return self.tell_unseen(&ended).await };
         let is_untouched = ended.left.as_ref().is_some_and(|left| left.is_untouched);
         let keep = match self.crew.preserve {
             Preserve::Always => true,
@@ -100,8 +100,12 @@ impl Desk {
                 Keeping::Reference => None,
                 Keeping::Nothing => slot.lasting_branch(false, &left.head, left.commits),
             };
+            // Nothing else has what is not below HEAD.
+            let astray = (left.astray > 0).then(|| slot.tree().branch().to_owned());
+            let branch = astray.or(branch);
             let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
-            let behind = LeftBehind { branch, commits: left.commits, uncommitted, patch };
+            let commits = left.commits + left.astray;
+            let behind = LeftBehind { branch, commits, uncommitted, patch };
             Ok((slot, behind))
         });
         // A slot that git would not work with is not used again.
@@ -114,6 +118,27 @@ impl Desk {
         }
         let is_something = behind != LeftBehind::default();
         (Some(slot), is_something.then(|| Box::new(behind)))
+    }
+
+    /// Says where the commits are of an item that failed for good and whose worktree could not
+    /// be looked at: somebody may have removed it.
+    async fn tell_unseen(&mut self, ended: &PutAway) {
+        if !ended.failed || self.crew.merges.is_none() {
+            return;
+        }
+        let branch = item_branch(&self.crew.job, &ended.id);
+        let (repo, name, tip) = (self.crew.repo.clone(), branch.clone(), self.tip());
+        let counted = blocking(move || match repo.branch(&name)? {
+            Some(found) => repo.missing_from(&[found], &tip),
+            None => Ok(0),
+        });
+        // What cannot be counted is not deleted either.
+        let commits = counted.await.unwrap_or_default() as u64;
+        if commits > 0 {
+            let left = LeftBehind { branch: Some(branch), commits, ..LeftBehind::default() };
+            let reason = "its worktree is gone; its commits are on its branch";
+            self.tell_kept(&ended.id, String::new(), reason, Some(Box::new(left)));
+        }
     }
 
     /// Keeps an item's worktree as it is.
@@ -143,6 +168,9 @@ impl Desk {
         match blocking(move || slot.record(&name, attempt).map(|name| (slot, name))).await {
             Ok((slot, name)) => {
                 self.slot = Some(slot);
+                if let (Some(old), Some(left)) = (&mut self.old, &ended.left) {
+                    old.recorded = Some(left.head.clone());
+                }
                 let reason = "the item failed; `git show` has what it left";
                 self.tell_kept(&ended.id, name, reason, behind);
             }

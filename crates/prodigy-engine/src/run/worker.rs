@@ -14,6 +14,7 @@ use super::{
     attempt::{self, Attempt},
     crew::{Crew, item_branch},
     furnish,
+    merges::Old,
     put_away::PutAway,
 };
 use crate::{
@@ -52,7 +53,7 @@ pub(super) struct Desk {
     pub(super) slot: Option<Slot>,
     supervisors: Supervisors,
     /// The branch of the last attempt, if nothing of it is needed.
-    pub(super) old: Option<String>,
+    pub(super) old: Option<Old>,
     /// What stays in the worktree from item to item.
     kept: Vec<String>,
     /// What is known of the changes that the attempt under way makes outside.
@@ -133,7 +134,8 @@ impl Desk {
         if is_done {
             // Nothing of the branch is needed once the worktree is on another one. An item
             // that is tried again may be under way elsewhere by then: its branch is not ours.
-            self.old = Some(item_branch(&self.crew.job, &id));
+            let branch = item_branch(&self.crew.job, &id);
+            self.old = Some(Old { branch, recorded: None });
         }
         let ended = PutAway { id, attempt: assignment.attempt, left, failed, clean: is_clean };
         self.put_away(ended).await;
@@ -186,6 +188,11 @@ impl Desk {
         if left.as_ref().is_some_and(|left| left.commits == 0 && left.head != base) {
             let message = "HEAD was left at a commit from before the item began";
             ended.fail(broken(message.to_owned()));
+        }
+        if let Some(count) = left.as_ref().map(|left| left.astray).filter(|count| *count > 0) {
+            let (branch, commits) = (item_branch(&self.crew.job, &id), counted(count));
+            let message = format!("HEAD was left without {commits} of the branch `{branch}`");
+            ended.fail(broken(message));
         }
         let outcome = ended.outcome(&base, left.as_ref());
         Over { id, outcome, left, is_clean }
@@ -266,8 +273,8 @@ impl Desk {
                 }
             }
         }
-        if let Some(old) = self.old.take().filter(|old| *old != branch) {
-            self.crew.forget(old, true);
+        if let Some(old) = self.old.take().filter(|old| old.branch != branch) {
+            self.crew.forget(old);
         }
         Ok(self.workplace_at(identity))
     }
@@ -339,7 +346,7 @@ impl Desk {
         self.supervisors.close().await;
         self.discard().await;
         if let Some(old) = self.old.take() {
-            self.crew.forget(old, true);
+            self.crew.forget(old);
         }
     }
 }
@@ -368,6 +375,11 @@ pub(super) fn is_orderly(failure: &Failure) -> bool {
             | FailureKind::WorktreeError
             | FailureKind::DiskFull
     )
+}
+
+/// Says how many commits, for people.
+fn counted(commits: u64) -> String {
+    if commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") }
 }
 
 fn broken(why: String) -> Failure {

@@ -267,7 +267,7 @@ fn a_merge_starts_git_once_and_a_move_not_at_all() {
     let mut merge = |job: &mut Job, item: &ItemMerge, number: usize| {
         count();
         job.merger.merge(item).unwrap();
-        job.merger.delete_branch(&format!("prodigy/j1/item-{number}"), false).unwrap();
+        job.merger.delete_branch(&format!("prodigy/j1/item-{number}"), None).unwrap();
         started.push(count());
     };
     for (item, number) in items.iter().zip(1..) {
@@ -294,9 +294,9 @@ fn branches_of_items_are_deleted_unless_something_would_be_lost() {
     job.merger = Merger::start(&job.repo, BRANCH).unwrap();
     let name = |number: usize| format!("prodigy/j1/item-{number}");
     for number in [0, 1, 2, 3, 7] {
-        job.merger.delete_branch(&name(number), false).unwrap();
+        job.merger.delete_branch(&name(number), None).unwrap();
     }
-    job.merger.delete_branch(&name(4), true).unwrap();
+    job.merger.delete_branch(&name(4), Some(&items[3].commit)).unwrap();
     assert_eq!(job.repo.job_branches().unwrap(), [name(3), BRANCH.to_owned()]);
     assert!(!logs.join("item-1").exists());
     // The slot stood on one of them.
@@ -354,7 +354,7 @@ fn merging_works_in_other_kinds_of_repositories() {
             let tip = merger.merge(&request).unwrap();
             assert_eq!(tip, ItemMerged::Merged { tip: repo.branch(BRANCH).unwrap().unwrap() });
             assert_eq!(merger.merge(&request).unwrap(), ItemMerged::AlreadyMerged);
-            merger.delete_branch(&branch, false).unwrap();
+            merger.delete_branch(&branch, None).unwrap();
         }
         assert_eq!(repo.job_branches().unwrap(), [BRANCH]);
         let names = agent(&world, &root, &["ls-tree", "--name-only", BRANCH]);
@@ -437,9 +437,9 @@ fn cost_per_item() {
         job.merger.merge(&request).unwrap();
         note(what, start);
         let start = Instant::now();
-        job.merger.delete_branch(&branch, false).unwrap();
+        job.merger.delete_branch(&branch, None).unwrap();
         note("delete branch", start);
-        job.merger.delete_branch(&format!("{branch}-again"), false).unwrap();
+        job.merger.delete_branch(&format!("{branch}-again"), None).unwrap();
         base = if number % 10 == 0 { job.tip() } else { tip };
     }
     for (what, mut all) in costs {

@@ -45,8 +45,8 @@ fn use_slots(world: &World, repo: &Repo, mut slot: Slot, merger: &mut Merger) {
         let outcome = merger.merge(item).unwrap();
         assert_eq!(outcome, ItemMerged::Merged { tip: merger.tip().to_owned() });
     }
-    merger.delete_branch("prodigy/j1/item-5", false).unwrap();
-    merger.delete_branch("prodigy/j1/item-4", true).unwrap();
+    merger.delete_branch("prodigy/j1/item-5", None).unwrap();
+    merger.delete_branch("prodigy/j1/item-4", Some(&head)).unwrap();
     repo.open_job_worktree(&super::job_path(world), BRANCH).unwrap().sync().unwrap();
     slot.lease("prodigy/j1/item-7", merger.tip(), &[]).unwrap();
     assert!(files(&path).get("lines").unwrap().contains("changed 2\n"));

@@ -127,8 +127,13 @@ fn an_untouched_slot_is_examined_and_leased_without_git() {
     slot.lease("prodigy/j1/item-1", &base, &[]).unwrap();
     count();
     for item in ["prodigy/j1/item-2", "prodigy/j1/item-3"] {
-        let untouched =
-            Leftover { head: base.clone(), is_untouched: true, uncommitted: vec![], commits: 0 };
+        let untouched = Leftover {
+            head: base.clone(),
+            is_untouched: true,
+            uncommitted: vec![],
+            commits: 0,
+            astray: 0,
+        };
         assert_eq!(slot.examine().unwrap(), untouched);
         slot.lease(item, &base, &[]).unwrap();
         assert_eq!(count(), 0);
@@ -165,7 +170,7 @@ fn any_other_slot_is_examined_and_leased_with_one_call_each() {
     write(&path, "a/build.o", "1");
     write(&path, "draft", "1");
     let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
-    let left = Leftover { head, is_untouched: false, uncommitted, commits: 2 };
+    let left = Leftover { head, is_untouched: false, uncommitted, commits: 2, astray: 0 };
     assert_eq!(slot.examine().unwrap(), left);
     assert_eq!(count(), 1);
     slot.lease("prodigy/j1/item-2", &first, &[]).unwrap();
@@ -557,7 +562,7 @@ fn live(world: &World, root: &Path, is_sparse: bool) {
     let head = commit(world, &path, "work", "1");
     write(&path, "draft", "1");
     let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
-    let left = Leftover { head, is_untouched: false, uncommitted, commits: 1 };
+    let left = Leftover { head, is_untouched: false, uncommitted, commits: 1, astray: 0 };
     assert_eq!(slot.examine().unwrap(), left);
     let made = slot.patch(&left, &Mask::default()).unwrap().unwrap().bytes;
     assert!(made.starts_with(b"diff --git a/draft b/draft\nnew file mode 100644\n"));

@@ -1,6 +1,6 @@
 //! The secrets of a workflow.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{ffi::OsString, ops::ControlFlow, path::Path, time::Duration};
 
 use prodigy_core::{
     mask::inherited,
@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     git::Repo,
-    process::{Quick, quick},
+    process::{Launch, Status, Stop, Supervisor},
     store::Layout,
 };
 
@@ -17,6 +17,13 @@ use crate::{error::CliError, exit::Exit, input, output::Output};
 
 /// How long the command of a secret may take.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long it may take to end when it is asked to.
+const SECRET_GRACE: Duration = Duration::from_secs(1);
+
+/// The longest that a secret can be: every step gets it in a variable, and everything that is
+/// stored is searched for it.
+const SECRET_LIMIT: usize = 64 << 10;
 
 /// Fetches the secrets; one that cannot be had stops the run before it begins.
 pub(super) fn secrets(
@@ -77,26 +84,76 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
         SecretSource::File(file) => {
             input::read(&directory.join(file)).map_err(|error| error.to_string())?
         }
-        SecretSource::Command(command) => {
-            let program = OsString::from("sh");
-            let args = [OsString::from("-c"), command.into()];
-            let launch = Quick {
-                program: &program,
-                args: &args,
-                cwd: directory,
-                env: &[],
-                stdin: b"",
-                timeout: SECRET_TIMEOUT,
-            };
-            let output = quick(&launch).map_err(|error| error.to_string())?;
-            if output.status != 0 {
-                return Err(format!("its command ended with exit code {}", output.status));
-            }
-            String::from_utf8(output.stdout).map_err(|_| "it is not UTF-8 text".to_owned())?
-        }
+        SecretSource::Command(command) => printed(command, directory)?,
     };
+    if value.len() > SECRET_LIMIT {
+        return Err(too_long());
+    }
     if value.contains('\0') {
         return Err("it holds a NUL byte, which no variable can".to_owned());
     }
     Ok(value.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// Returns what the command of a secret prints.
+///
+/// It runs under a supervisor, so that it ends with us: nobody hears signals yet.
+fn printed(command: &str, directory: &Path) -> Result<String, String> {
+    let launch = Launch {
+        argv: vec!["sh".into(), "-c".into(), command.into()],
+        env: std::env::vars_os().collect(),
+        cwd: std::path::absolute(directory).map_err(|error| error.to_string())?,
+        stdin: Vec::new(),
+        log: None,
+        log_cap: 0,
+        timeout: Some(SECRET_TIMEOUT),
+        idle_timeout: None,
+        grace: SECRET_GRACE,
+        secrets: Vec::new(),
+        stream: true,
+    };
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let mut value = Vec::new();
+    let ended = runtime.block_on(async {
+        let mut supervisor = Supervisor::start(&program, directory).await?;
+        let mut hear = |bytes: &[u8]| {
+            value.extend_from_slice(bytes);
+            match value.len() {
+                length if length > SECRET_LIMIT => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let ended = supervisor.listen(&launch, &Stop::new(), &mut hear).await;
+        supervisor.close().await;
+        ended
+    });
+    let ended = ended.map_err(|error| error.to_string())?;
+    if value.len() > SECRET_LIMIT {
+        return Err(too_long());
+    }
+    match (ended.ended_by, ended.status) {
+        (None, Status::Exited(0)) => {}
+        (None, Status::Exited(code)) => {
+            return Err(format!("its command ended with exit code {code}"));
+        }
+        (None, Status::NotStarted { message, .. }) => return Err(message),
+        (None, Status::Signaled(signal)) => {
+            return Err(format!("its command was ended by signal {signal}"));
+        }
+        (Some(_), _) => {
+            let limit = prodigy_core::duration::show(SECRET_TIMEOUT);
+            return Err(format!("its command took longer than {limit}"));
+        }
+    }
+    String::from_utf8(value).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+fn too_long() -> String {
+    let limit = SECRET_LIMIT >> 10;
+    format!(
+        "it is longer than {limit} KiB; write it to a file that the steps read, and let the secret \
+         be the path of the file"
+    )
 }

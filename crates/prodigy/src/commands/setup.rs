@@ -373,9 +373,8 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::Letters(_) => {
             (Exit::Failure, Some(format!("`prodigy dlq fsck {job}` makes them anew")))
         }
-        run::Error::Store(_) | run::Error::Git(_) | run::Error::Prepare { .. } => {
-            (Exit::Failure, None)
-        }
+        run::Error::Git(error) => (Exit::Failure, error.hint().map(str::to_owned)),
+        run::Error::Store(_) | run::Error::Prepare { .. } => (Exit::Failure, None),
     };
     let error = CliError::new(exit, message);
     match hint {

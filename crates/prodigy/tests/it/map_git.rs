@@ -88,6 +88,63 @@ map:
 }
 
 #[test]
+fn commits_that_an_agent_walked_away_from_are_on_the_branch_that_the_dead_letter_names() {
+    let world = map_world(
+        r#"
+map:
+  input: { items: [back, unlisted, deleted, fine] }
+  item_key: item
+  max_parallel: 1
+  agent_template:
+    - shell: |
+        echo "${item}" > "${item}.txt"; git add .; git commit --quiet -m "${item}"
+        case "${item}" in
+          back) git checkout --quiet HEAD~1 ;;
+          unlisted) git worktree remove --force . ;;
+          deleted) cd ..; rm -rf "$PRODIGY_WORKTREE" ;;
+        esac
+"#,
+    );
+    assert_code(&go(&world), 0);
+    assert_eq!(counts(&world), (1, 3, 0), "{}", trace(&world));
+    for item in ["back", "unlisted", "deleted"] {
+        let letter = letter(&world, item);
+        assert_eq!(letter["reason_code"], "worktree_error", "{letter}");
+        assert_eq!(
+            letter["worktree_artifacts"]["branch_name"],
+            format!("prodigy/job/{item}"),
+            "{letter}"
+        );
+        assert_eq!(letter["commit_state"], "local", "{letter}");
+        let branch = format!("main..prodigy/job/{item}");
+        assert_eq!(world.git(&["log", "--format=%s", &branch]), item);
+    }
+    let reason = letter(&world, "back")["reason"].clone();
+    assert_eq!(reason, "HEAD was left without 1 commit of the branch `prodigy/job/back`");
+    assert_eq!(world.git(&["branch", "--list", "prodigy/job/*"]).lines().count(), 3);
+    assert_eq!(world.read("fine.txt"), "fine\n");
+}
+
+#[test]
+fn commits_that_an_agent_walked_away_from_are_never_deleted_whatever_else_is_kept() {
+    // Of so many failed items a reference is kept instead of the worktree.
+    let items: Vec<_> = (1..=24).map(|number| number.to_string()).collect();
+    let world = map_world(
+        &r"
+map:
+  input: { items: [ITEMS] }
+  agent_template:
+    - shell: 'echo x > x; git add x; git commit --quiet -m x; git checkout --quiet HEAD~1'
+"
+        .replace("ITEMS", &items.join(", ")),
+    );
+    let seen = go(&world);
+    assert_eq!(counts(&world), (0, 24, 0), "{seen}{}", trace(&world));
+    let branches = world.git(&["for-each-ref", "--format=%(subject)", "refs/heads/prodigy/job/"]);
+    assert_eq!(branches.lines().filter(|subject| *subject == "x").count(), 24);
+}
+
+#[test]
 fn what_an_item_plants_is_not_run_and_the_others_go_on() {
     let world = map_world(
         r#"
