@@ -130,6 +130,14 @@ const SECRETS: &[&str] = &[
     ".config/Signal",
     ".config/Slack",
     ".config/discord",
+    // Sockets that lead to programs outside, and what opens them.
+    ".Xauthority",
+    ".ICEauthority",
+    ".1password",
+    ".colima",
+    ".lima",
+    ".orbstack",
+    ".rd",
     // Wallets.
     ".bitcoin",
     ".ethereum",

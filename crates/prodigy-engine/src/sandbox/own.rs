@@ -27,8 +27,8 @@ struct Keeps {
     account: &'static str,
     /// The directory of its sessions.
     sessions: &'static str,
-    /// What else it writes while it works, by the beginning or the end of its name. It is made
-    /// anew each time.
+    /// What else it writes while it works, by its name or the end of it. It is made anew each
+    /// time: nothing in it is a setting, and sockets in it lead to programs outside.
     state: &'static [&'static str],
 }
 
@@ -40,26 +40,52 @@ const CLAUDE: Keeps = Keeps {
     sessions: "projects",
     state: &[
         ".claude.json.backup",
+        "active-time.json",
+        "api-dumps",
         "backups",
+        "bridge-spawn",
         "cache",
+        "ccr",
+        "chrome",
+        "computer-use.lock",
+        "daemon",
         "debug",
+        "downloads",
+        "dump-prompts",
+        "feedback",
+        "feedback-bundles",
         "file-history",
+        "file-transfers",
+        "gh-pr-status-cache.json",
         "history.jsonl",
         "ide",
         "image-cache",
         "jobs",
         "logs",
+        "mcp-discovery-cache",
+        "mcp-needs-auth-cache.json",
         "paste-cache",
         "plans",
+        "remote",
+        "remote-control",
+        "scratch",
+        "server-sessions.json",
+        "server.lock",
         "session-env",
         "sessions",
+        "shares",
         "shell-snapshots",
+        "startup-perf",
+        "state",
         "stats-cache.json",
         "statsig",
+        "storage-v2",
         "tasks",
+        "teams",
         "telemetry",
         "todos",
         "traces",
+        "uploads",
         "usage-data",
     ],
 };
@@ -72,9 +98,13 @@ const CODEX: Keeps = Keeps {
     sessions: "sessions",
     state: &[
         ".tmp",
+        "app-server-control",
+        "app-server-daemon",
         "archived_sessions",
         "cache",
+        "generated_images",
         "history.jsonl",
+        "ipc",
         "log",
         "models_cache.json",
         "session_index.jsonl",
@@ -141,6 +171,10 @@ pub(super) fn show(view: &mut View, env: &[(OsString, OsString)], own: &Own) {
     for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
         // Many people have links there, to a repository with all their settings.
         let Ok(from) = entry.path().canonicalize() else { continue };
+        // A socket leads out, also where it is read-only.
+        if !from.is_file() && !from.is_dir() {
+            continue;
+        }
         let name = entry.file_name();
         if name == keeps.account {
             view.lend(entry.path(), from);

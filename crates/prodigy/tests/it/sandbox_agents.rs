@@ -1,6 +1,9 @@
 //! What agents in the sandbox keep: their account, and what the workflow names.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+};
 
 use insta::assert_snapshot;
 
@@ -13,13 +16,14 @@ use crate::{
 /// What steps try: to read what is there, and to plant what others would run.
 const TRIES: &str = r#"
 for place in ROOT/user/.claude ROOT/user/.codex ROOT/elsewhere; do
-  for file in .credentials.json auth.json settings.json config.toml dotfile history.jsonl; do
+  for file in .credentials.json auth.json settings.json config.toml dotfile history.jsonl daemon/x app-server-control/x; do
     echo "$place/$file [$(cat $place/$file 2> /dev/null)]"
     echo planted >> $place/$file
   done
   for file in settings.local.json CLAUDE.md commands/x hooks/x skills/x AGENTS.md new/x projects/y sessions/y; do
     mkdir -p $(dirname $place/$file); echo planted >> $place/$file
   done
+  test -S $place/socket && echo "$place/socket [socket]"
 done > ROOT/out/NAME 2> /dev/null
 echo "state [$(cat ROOT/user/.claude.json)]" >> ROOT/out/NAME
 echo planted >> ROOT/user/.claude.json
@@ -47,6 +51,12 @@ fn tried(agent: &str, step: &str) -> (String, String) {
         {
             fs::write(place.join(file), "mine\n").unwrap();
         }
+        for directory in ["daemon", "app-server-control"] {
+            fs::create_dir(place.join(directory)).unwrap();
+            fs::write(place.join(directory).join("x"), "mine\n").unwrap();
+        }
+        // It could only be connected to, but there it would have to be shown first.
+        drop(UnixListener::bind(place.join("socket")).unwrap());
         symlink("../dotfile", place.join("dotfile")).unwrap();
     }
     fs::write(world.root().join("user/dotfile"), "linked\n").unwrap();
@@ -86,6 +96,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /user/.claude/settings.json [mine]
     /user/.claude/config.toml [mine]
     /user/.claude/dotfile [linked]
+    /user/.claude/app-server-control/x [mine]
     state [mine]
     ");
     assert_snapshot!(planted, @"/user/.claude/.credentials.json");
@@ -100,6 +111,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /elsewhere/settings.json [mine]
     /elsewhere/config.toml [mine]
     /elsewhere/dotfile [linked]
+    /elsewhere/app-server-control/x [mine]
     ");
     assert_snapshot!(planted, @"/elsewhere/.credentials.json");
     let (readable, planted) =
@@ -110,6 +122,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /user/.codex/settings.json [mine]
     /user/.codex/config.toml [mine]
     /user/.codex/dotfile [linked]
+    /user/.codex/daemon/x [mine]
     ");
     assert_snapshot!(planted, @"/user/.codex/auth.json");
 }
