@@ -5,6 +5,7 @@
 //! that is looked for there stands in one table.
 
 mod facts;
+mod rows;
 mod text;
 
 pub(crate) use self::facts::last_words;

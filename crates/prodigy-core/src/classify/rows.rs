@@ -1,0 +1,309 @@
+//! What output is searched for.
+
+use crate::failure::FailureKind;
+
+/// What is looked for in a line, and what it means.
+///
+/// Rows are tried from the top, on each line from the last to the first.
+pub(super) struct Row {
+    pub(super) kind: FailureKind,
+    /// Answers of an HTTP server, where the line says that they are that.
+    pub(super) statuses: &'static [&'static str],
+    /// Words that stand together, in lower case and with nothing between them but spaces.
+    pub(super) phrases: &'static [&'static str],
+    /// Text as it stands, in lower case: for what is not words. `^` and `$` are the ends of the line.
+    pub(super) marks: &'static [&'static str],
+}
+
+/// The table of everything that output is searched for.
+///
+/// Quoted text does not count, and words have to be whole: `test_rate_limit` and
+/// `429 passed` are no rate limit.
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        kind: FailureKind::DiskFull,
+        statuses: &["507"],
+        phrases: &[
+            "no space left on device",
+            "no space left on disk",
+            "not enough space on the disk",
+            "disk quota exceeded",
+            "insufficient disk space",
+            "disk is full",
+            "disk full",
+            "enospc",
+            "edquot",
+            "file size limit exceeded",
+            "os error 28",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::OomKilled,
+        statuses: &[],
+        phrases: &[
+            "out of memory",
+            "cannot allocate memory",
+            "memory allocation failed",
+            "memory exhausted",
+            "outofmemoryerror",
+            "oomkilled",
+            "oom killed",
+            "enomem",
+            "bad_alloc",
+        ],
+        // Rust says how many bytes it wanted; Python names the exception.
+        marks: &["memory allocation of", "memoryerror:"],
+    },
+    Row {
+        kind: FailureKind::ContextOverflow,
+        statuses: &[],
+        phrases: &[
+            "prompt is too long",
+            "context length exceeded",
+            "maximum context length",
+            "context window exceeded",
+            "exceeds the context window",
+            "exceeds context window",
+            "input is too long for requested model",
+        ],
+        marks: &["context_length_exceeded"],
+    },
+    Row {
+        kind: FailureKind::QuotaExhausted,
+        statuses: &["402"],
+        phrases: &[
+            "usage limit reached",
+            "usage limit exceeded",
+            "quota exceeded",
+            "exceeded your current quota",
+            "quota exhausted",
+            "credit balance is too low",
+            "insufficient credits",
+            "payment required",
+            "billing hard limit",
+        ],
+        marks: &["insufficient_quota", "resource_exhausted: quota"],
+    },
+    Row {
+        kind: FailureKind::RateLimited,
+        statuses: &["429"],
+        phrases: &[
+            "too many requests",
+            "rate limit exceeded",
+            "rate limit reached",
+            "rate limit hit",
+            "rate limit error",
+            "rate limited",
+            "secondary rate limit",
+            "would exceed your rate limit",
+            "toomanyrequests",
+        ],
+        marks: &["\"rate_limit_error\"", "rate_limit_exceeded"],
+    },
+    Row {
+        kind: FailureKind::ProviderOverloaded,
+        statuses: &["529"],
+        phrases: &[
+            "model is overloaded",
+            "model is currently overloaded",
+            "api is overloaded",
+            "service is overloaded",
+            "server is overloaded",
+            "servers are overloaded",
+            "overloaded please try again",
+            "at capacity right now",
+            "api error overloaded",
+            "overloaded_error",
+        ],
+        // The word alone: functions and operators can be overloaded too.
+        marks: &["\"overloaded_error\"", "^overloaded$"],
+    },
+    Row {
+        kind: FailureKind::AgentRefused,
+        statuses: &[],
+        phrases: &["violates our usage policy", "violate our usage policy", "request was refused"],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::TurnLimit,
+        statuses: &[],
+        phrases: &["reached max turns", "maximum number of turns", "max turns reached"],
+        marks: &["error_max_turns"],
+    },
+    Row {
+        kind: FailureKind::AuthFailed,
+        statuses: &["401", "403"],
+        phrases: &[
+            "401 unauthorized",
+            "403 forbidden",
+            "invalid api key",
+            "invalid_api_key",
+            "incorrect api key",
+            "invalid x api key",
+            "authentication failed",
+            "authentication required",
+            "authentication error",
+            "bad credentials",
+            "invalid credentials",
+            "invalid username or password",
+            "could not read username",
+            "could not read password",
+            "permission denied publickey",
+            "access token has expired",
+            "token has expired",
+            "not logged in",
+            "please run login",
+            "password authentication failed",
+            "host key verification failed",
+        ],
+        marks: &["\"authentication_error\""],
+    },
+    Row {
+        kind: FailureKind::PayloadTooLarge,
+        statuses: &["413"],
+        phrases: &[
+            "payload too large",
+            "request entity too large",
+            "content too large",
+            "request body too large",
+            "argument list too long",
+        ],
+        marks: &["\"request_too_large\""],
+    },
+    Row {
+        kind: FailureKind::DependencyUnavailable,
+        statuses: &["502", "503", "504"],
+        phrases: &[
+            "service unavailable",
+            "service temporarily unavailable",
+            "temporarily unavailable",
+            "bad gateway",
+            "gateway timeout",
+            "cannot connect to the docker daemon",
+            "is the server running",
+            "the database system is starting up",
+            "too many connections",
+            "too many clients already",
+            "database is locked",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::NetworkError,
+        statuses: &[],
+        phrases: &[
+            "could not resolve host",
+            "could not resolve proxy",
+            "could not resolve hostname",
+            "name resolution",
+            "name or service not known",
+            "nodename nor servname provided",
+            "no such host",
+            "getaddrinfo enotfound",
+            "getaddrinfo eai_again",
+            "connection refused",
+            "connection reset",
+            "connection reset by peer",
+            "connection timed out",
+            "connection closed by remote host",
+            "connection aborted",
+            "operation timed out",
+            "failed to connect to",
+            "network is unreachable",
+            "network is down",
+            "no route to host",
+            "host is unreachable",
+            "tls handshake failed",
+            "tls handshake failure",
+            "tls handshake timeout",
+            "tls handshake error",
+            "ssl handshake failed",
+            "ssl handshake failure",
+            "handshake failure",
+            "establish ssl connection",
+            "ssl connection error",
+            "ssl_error_syscall",
+            "socket hang up",
+            "the remote end hung up unexpectedly",
+            "empty or malformed response",
+            "econnrefused",
+            "econnreset",
+            "etimedout",
+            "enetunreach",
+            "ehostunreach",
+            "i o timeout",
+            "spurious network error",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::HookFailed,
+        statuses: &[],
+        phrases: &[
+            "hook declined",
+            "pre commit hook failed",
+            "commit msg hook failed",
+            "pre push hook failed",
+            "pre receive hook failed",
+            "hook exited with code",
+            "hook exited with error",
+            "husky pre commit script failed",
+            "husky pre commit hook exited",
+            "husky pre push script failed",
+            "husky pre push hook exited",
+            "husky commit msg script failed",
+            "husky commit msg hook exited",
+        ],
+        marks: &[],
+    },
+    Row {
+        kind: FailureKind::PermissionDenied,
+        statuses: &[],
+        phrases: &[
+            "permission denied",
+            "operation not permitted",
+            "read only file system",
+            "access is denied",
+            "eacces",
+            "eperm",
+            "erofs",
+        ],
+        marks: &["kind: permissiondenied"],
+    },
+    Row {
+        kind: FailureKind::PushRejected,
+        statuses: &[],
+        phrases: &[],
+        marks: &["! [rejected]", "! [remote rejected]"],
+    },
+];
+
+/// What says only that something did not happen; another line usually says why.
+pub(super) const LAST_RESORT: &[Row] = &[Row {
+    kind: FailureKind::PushRejected,
+    statuses: &[],
+    phrases: &["failed to push some refs"],
+    marks: &[],
+}];
+
+/// Words by which a test runner gives its verdict.
+///
+/// Where tests ran, their names, their logs and what they expected stand in the
+/// output, and none of it says that this machine or a service had a problem.
+pub(super) const VERDICTS: &[&str] = &[
+    "test result failed",
+    "short test summary info",
+    "test suites",
+    "tests run",
+    "failed tests",
+    "there were failing tests",
+    "there are test failures",
+    "assertion failed",
+    "assertionerror",
+    "test session starts",
+];
+
+/// The first words of lines that list tests or show code.
+pub(super) const NOT_ERRORS: &[&str] =
+    &["test ", "ok ", "not ok ", "pass ", "fail ", "✓", "✔", "✕", "✗", "|"];
