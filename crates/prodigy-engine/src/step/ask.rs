@@ -105,22 +105,12 @@ pub(super) async fn ask(
     let mut output = Output { transcript, agent: true, ..Output::of(slot, &ended) };
     output.instead = Some(report.output.clone());
     let cut_off = cut_off(&ended, &output, &limits).or_else(|| report.failure.clone());
-    let failure = cut_off.or_else(|| {
-        let schema = asking.options.output_schema.as_ref();
-        match answer::checked(&report, schema) {
-            Ok(Some(answer)) => (output.instead, output.is_data) = (Some(answer), true),
-            Ok(None) => {}
-            Err(failure) => return Some(output.failure(failure.kind, failure.message)),
-        }
-        asking.denied(step, &before, &report).map(|it| output.failure(it.kind, it.message))
-    });
+    let failure = cut_off.or_else(|| asking.fault(step, &before, &report, &mut output));
     let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
     report.limit = report.limit.or(named);
     let failure = failure.map(|failure| said(workplace, which.path, failure));
     conversation.close(&report, failure.as_ref());
-    let kind = failure.as_ref().map(|failure| failure.kind);
-    let served = report.limit.is_none() && is_served(kind, report.usage);
-    asking.tell_usage(report.cost_usd, report.usage, report.model.clone(), served);
+    asking.tell_report(&report, failure.as_ref());
     if let Some(limit) = report.limit {
         workplace.limited.set(limit);
         return Err(Failed::of(stopped(), output, &ended.status));
@@ -216,6 +206,22 @@ impl<'a> Asking<'a> {
         Confined { agent: self.agent, step: self.which.path, is_read_only }
     }
 
+    /// Returns what is wrong with the work of an agent that ended well, and keeps its answer.
+    fn fault(
+        &self,
+        step: &Step,
+        before: &Before,
+        report: &AgentReport,
+        output: &mut Output,
+    ) -> Option<Failure> {
+        match answer::checked(report, self.options.output_schema.as_ref()) {
+            Ok(Some(answer)) => (output.instead, output.is_data) = (Some(answer), true),
+            Ok(None) => {}
+            Err(failure) => return Some(output.failure(failure.kind, failure.message)),
+        }
+        self.denied(step, before, report).map(|it| output.failure(it.kind, it.message))
+    }
+
     /// Returns the failure of an agent that was not allowed what it needed and did nothing. One
     /// that did something all the same is only worth a warning.
     fn denied(&self, step: &Step, before: &Before, report: &AgentReport) -> Option<Failure> {
@@ -252,6 +258,13 @@ impl<'a> Asking<'a> {
             // Whether it was turned away in the end is not known.
             self.tell_usage(heard.cost_usd(), heard.usage(), model, false);
         }
+    }
+
+    /// Tells what an agent that ended used, and whether it was served.
+    fn tell_report(&self, report: &AgentReport, failure: Option<&Failure>) {
+        let kind = failure.map(|failure| failure.kind);
+        let served = report.limit.is_none() && is_served(kind, report.usage);
+        self.tell_usage(report.cost_usd, report.usage, report.model.clone(), served);
     }
 
     /// Tells what the agent used and what that cost.
