@@ -135,7 +135,13 @@ pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
         let found = bundle.sources.iter().find(|source| source.path == path);
         found.map(|source| source.text.clone()).ok_or_else(|| "it was not stored".to_owned())
     };
-    let loaded = workflow::load(&first.path, &mut read).map_err(|_| bad())?;
+    let loaded = workflow::load(&first.path, &mut read).map_err(|rejected| {
+        let why = rejected.diagnostics.into_iter().next().map(|first| first.message);
+        let why = why.unwrap_or_else(|| "it cannot be read".to_owned());
+        let message = format!("this prodigy does not take the stored workflow `{shown}`: {why}");
+        CliError::new(Exit::Failure, message)
+            .with_hint("the version of prodigy that began the job goes on with it")
+    })?;
     Ok(File { loaded, text: first.text.clone(), directory: bundle.directory })
 }
 

@@ -59,7 +59,9 @@ fn last_of(answer: &str) -> Option<Map<String, Value>> {
         }
     }
     // One that was cut off would have counted.
-    last.filter(|_| !behind.contains(&format!("\"{SHARE}\"")))
+    let key = format!("\"{SHARE}\"");
+    let cut_off = behind.find('{').and_then(|at| behind.get(at..));
+    last.filter(|_| !cut_off.is_some_and(|text| text.contains(&key)))
 }
 
 fn fields(value: Value) -> Option<Map<String, Value>> {
@@ -113,6 +115,7 @@ mod tests {
             format!("First I thought {{\"completion_percentage\": 10}}, but now: {wanted}"),
             format!("{{\"plan\": {{\"status\": \"complete\"}}}} was the plan. {wanted}"),
             format!("A broken one: {{\"completion_percentage\": 100, and {wanted}"),
+            format!("{wanted}\nI set \"completion_percentage\" to 80 since {{a}} is missing."),
         ] {
             assert_eq!(read(&answer), wanted, "{answer}");
         }

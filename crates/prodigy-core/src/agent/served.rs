@@ -7,12 +7,15 @@ use crate::failure::FailureKind;
 /// account.
 ///
 /// One without room turned the agent away. Of one that never got so far, or was cut off, only what
-/// it used tells. Every other end comes after an answer, however bad.
-pub fn is_served(failure: Option<FailureKind>, usage: Usage) -> bool {
+/// it used tells, and so it does of one that broke down, if it `tells` what it uses. Every other
+/// end comes after an answer, however bad.
+pub fn is_served(failure: Option<FailureKind>, usage: Usage, tells: bool) -> bool {
     let Some(kind) = failure else { return true };
     let is_turned_away =
         FailureKind::NO_ROOM.contains(&kind) || kind == FailureKind::QuotaExhausted;
-    let is_unclear = kind.is_circumstance() || kind == FailureKind::AuthFailed;
+    let broke_down = matches!(kind, FailureKind::AgentError | FailureKind::AgentCrashed);
+    let is_unclear =
+        kind.is_circumstance() || kind == FailureKind::AuthFailed || tells && broke_down;
     !is_turned_away && (!is_unclear || !usage.is_empty())
 }
 
@@ -25,7 +28,7 @@ mod tests {
         let some = Usage { output_tokens: 1, ..Usage::default() };
         let of = |kind: &FailureKind| {
             let [nothing, something] =
-                [Usage::default(), some].map(|usage| is_served(Some(*kind), usage));
+                [Usage::default(), some].map(|usage| is_served(Some(*kind), usage, true));
             (!nothing)
                 .then(|| format!("{kind}{}", if something { " unless it used tokens" } else { "" }))
         };
@@ -44,9 +47,12 @@ mod tests {
         max_scheduling_retries unless it used tokens
         store_unavailable unless it used tokens
         quota_exhausted
+        agent_crashed unless it used tokens
+        agent_error unless it used tokens
         auth_failed unless it used tokens
         cancelled unless it used tokens
         ");
-        assert!(is_served(None, Usage::default()));
+        assert!(is_served(None, Usage::default(), true));
+        assert!(is_served(Some(FailureKind::AgentError), Usage::default(), false));
     }
 }

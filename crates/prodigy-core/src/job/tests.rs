@@ -396,7 +396,7 @@ impl World {
             | ItemInput::CommitsGone { .. } => None,
         };
         let served = if let ItemInput::Failed { failure, .. } = &input {
-            is_served(Some(failure.kind), Usage::default())
+            is_served(Some(failure.kind), Usage::default(), false)
         } else {
             true
         };

@@ -27,9 +27,18 @@ struct Keeps {
     account: &'static str,
     /// The directory of its sessions.
     sessions: &'static str,
-    /// What else it writes while it works, by its name or the end of it. It is made anew each
-    /// time: nothing in it is a setting, and sockets in it lead to programs outside.
-    state: &'static [&'static str],
+    /// What else is in it.
+    rest: Rest,
+}
+
+/// What is in the directory of an agent besides its account and its sessions.
+enum Rest {
+    /// All is shown but what it writes while it works, which is made anew each time: nothing in
+    /// it is a setting, and sockets in it lead to programs outside.
+    AllBut(&'static [&'static str]),
+    /// Only its settings are shown. It writes so many other things that a new release would
+    /// soon run into one that is read-only.
+    Only(&'static [&'static str]),
 }
 
 const CLAUDE: Keeps = Keeps {
@@ -38,7 +47,7 @@ const CLAUDE: Keeps = Keeps {
     beside: Some(".claude.json"),
     account: ".credentials.json",
     sessions: "projects",
-    state: &[
+    rest: Rest::AllBut(&[
         ".claude.json.backup",
         "active-time.json",
         "api-dumps",
@@ -87,7 +96,7 @@ const CLAUDE: Keeps = Keeps {
         "traces",
         "uploads",
         "usage-data",
-    ],
+    ]),
 };
 
 const CODEX: Keeps = Keeps {
@@ -96,25 +105,24 @@ const CODEX: Keeps = Keeps {
     beside: None,
     account: "auth.json",
     sessions: "sessions",
-    state: &[
-        ".tmp",
-        "app-server-control",
-        "app-server-daemon",
-        "archived_sessions",
-        "cache",
-        "generated_images",
-        "history.jsonl",
-        "ipc",
-        "log",
-        "models_cache.json",
-        "session_index.jsonl",
-        "shell_snapshots",
-        "tmp",
-        "version.json",
-        ".sqlite",
-        ".sqlite-shm",
-        ".sqlite-wal",
-    ],
+    rest: Rest::Only(&[
+        "AGENTS.md",
+        "AGENTS.override.md",
+        "agents",
+        "config.toml",
+        "hooks",
+        "hooks.json",
+        "instructions.md",
+        "managed_config.toml",
+        "memories",
+        "plugins",
+        "policy",
+        "prompts",
+        "requirements.toml",
+        "rules",
+        "skills",
+        "themes",
+    ]),
 };
 
 /// Returns what a kind of agent keeps.
@@ -178,7 +186,7 @@ pub(super) fn show(view: &mut View, env: &[(OsString, OsString)], own: &Own) {
         let name = entry.file_name();
         if name == keeps.account {
             view.lend(entry.path(), from);
-        } else if name != keeps.sessions && !is_state(&name, keeps) {
+        } else if name != keeps.sessions && keeps.rest.is_shown(&name) {
             view.show(entry.path(), from);
         }
     }
@@ -191,11 +199,14 @@ pub(super) fn show(view: &mut View, env: &[(OsString, OsString)], own: &Own) {
     }
 }
 
-/// Returns whether a program writes a file or directory of that name while it works.
-fn is_state(name: &OsStr, keeps: &Keeps) -> bool {
-    let name = name.to_string_lossy();
-    keeps.state.iter().any(|state| match state.strip_prefix(".sqlite") {
-        Some(_) => name.ends_with(state),
-        None => *name == **state,
-    })
+impl Rest {
+    /// Returns whether something of that name is shown.
+    fn is_shown(&self, name: &OsStr) -> bool {
+        let name = name.to_string_lossy();
+        match self {
+            Self::AllBut(state) => !state.contains(&&*name),
+            // A profile of Codex is a file of its own.
+            Self::Only(settings) => settings.contains(&&*name) || name.ends_with(".config.toml"),
+        }
+    }
 }

@@ -83,6 +83,11 @@ impl View {
             if from.is_none() && is_as_around && *sight != Sight::Blank {
                 continue;
             }
+            // What is shown from elsewhere was found there a moment ago, and may be gone.
+            let (read, write) = match from {
+                Some(_) => ("--ro-bind-try", "--bind-try"),
+                None => ("--ro-bind", "--bind"),
+            };
             let from = from.as_ref().unwrap_or(path).clone().into_os_string();
             let path = path.clone().into_os_string();
             match sight {
@@ -90,8 +95,8 @@ impl View {
                     arguments.extend(["--tmpfs".into(), path]);
                 }
                 Sight::Blank => arguments.extend(["--ro-bind".into(), empty.into(), path]),
-                Sight::Read => arguments.extend(["--ro-bind".into(), from, path]),
-                Sight::Write => arguments.extend(["--bind".into(), from, path]),
+                Sight::Read => arguments.extend([read.into(), from, path]),
+                Sight::Write => arguments.extend([write.into(), from, path]),
             }
         }
         arguments
@@ -131,9 +136,9 @@ mod tests {
         --ro-bind $ROOT/home $ROOT/home
         --ro-bind EMPTY $ROOT/home/.netrc
         --tmpfs $ROOT/home/.ssh
-        --ro-bind $ROOT/home/work $ROOT/home/.ssh/config
+        --ro-bind-try $ROOT/home/work $ROOT/home/.ssh/config
         --ro-bind $ROOT/home/.ssh/keys $ROOT/home/.ssh/keys
-        --bind $ROOT/home/work/other $ROOT/home/.ssh/known
+        --bind-try $ROOT/home/work/other $ROOT/home/.ssh/known
         --bind $ROOT/home/work/other $ROOT/home/work/other
         --bind $ROOT/home/work/tree $ROOT/home/work/tree
         ");

@@ -8,7 +8,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     policy::Allowance,
     vars::Vars,
-    workflow::{AgentKind, AgentOptions, Step},
+    workflow::{Ability, AgentKind, AgentOptions, Step},
 };
 
 use super::{
@@ -263,7 +263,8 @@ impl<'a> Asking<'a> {
     /// Tells what an agent that ended used, and whether it was served.
     fn tell_report(&self, report: &AgentReport, failure: Option<&Failure>) {
         let kind = failure.map(|failure| failure.kind);
-        let served = report.limit.is_none() && is_served(kind, report.usage);
+        let tells = self.agent.kind().is_able_to(Ability::Tokens);
+        let served = report.limit.is_none() && is_served(kind, report.usage, tells);
         self.tell_usage(report.cost_usd, report.usage, report.model.clone(), served);
     }
 

@@ -120,6 +120,31 @@ error_policy:
 }
 
 #[test]
+fn codex_that_has_worked_outside_works_in_the_sandbox() {
+    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
+    let workflow = r#"
+map:
+  input: { items: [outside] }
+  item_key: item
+  agent_template:
+    - codex: "Work. item=${item}"
+      permission_mode: bypass
+      commit_required: true
+"#;
+    let world = codex_world(&model, workflow);
+    assert_code(&go(&world), 0);
+    assert_eq!(world.read("outside.txt"), "outside is done\n");
+    let kept = fs::read_dir(world.root().join("user/.codex")).unwrap().count();
+    assert!(kept > 3, "it keeps something: {kept}");
+    let inside = world.read("workflow.yml").replace("[outside]", "[inside]");
+    world.write("workflow.yml", format!("sandbox: bubblewrap\n{inside}"));
+    world.commit_all("Go into the sandbox");
+    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "second"]);
+    assert_code(&seen, 0);
+    assert_eq!(world.read("inside.txt"), "inside is done\n", "{seen}");
+}
+
+#[test]
 fn codex_runs_commands_and_commits_in_the_sandbox_and_writes_nowhere_else() {
     let reach = r#"cd "$(git rev-parse --git-common-dir)/.."; echo planted >> README.md"#;
     let script = ModelScript::new(Behaviour::Commit)

@@ -117,12 +117,8 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     let (readable, planted) =
         tried(&claude.replace("type: claude, command", "type: codex, command"), step);
     assert_snapshot!(readable, @"
-    /user/.codex/.credentials.json [mine]
     /user/.codex/auth.json [mine]
-    /user/.codex/settings.json [mine]
     /user/.codex/config.toml [mine]
-    /user/.codex/dotfile [linked]
-    /user/.codex/daemon/x [mine]
     ");
     assert_snapshot!(planted, @"/user/.codex/auth.json");
 }
