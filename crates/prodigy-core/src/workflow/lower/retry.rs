@@ -89,8 +89,8 @@ impl Lower<'_> {
             let Some(kind) = self.word(entry, &codes) else { continue };
             if let Some(way_out) = never_retried(kind, is_for_items) {
                 let message =
-                    format!("`{kind}` is never tried again, so `retry_on` cannot name it");
-                self.report(Diagnostic::error(entry.span, message).help(way_out));
+                    format!("`{kind}` is never tried again: it has no effect in `retry_on`");
+                self.report(Diagnostic::warning(entry.span, message).help(way_out));
             }
             kinds.push(kind);
         }
