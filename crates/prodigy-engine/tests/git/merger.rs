@@ -202,9 +202,19 @@ fn a_branch_that_others_moved_is_followed() {
         assert_eq!(job.merger.merge(item).unwrap(), ItemMerged::Merged { tip: job.tip() });
     }
     assert_eq!(job.world.git(&["ls-tree", "--name-only", BRANCH]), "README.md\nf1\nf2\nother");
-    job.world.git(&["update-ref", "-d", &format!("refs/heads/{BRANCH}")]);
+    let delete = ["update-ref", "-d", &format!("refs/heads/{BRANCH}")];
     let late = job.item(3, &base, "late", "1");
-    assert_snapshot!(told(&job.world, job.merger.merge(&late)), @"there is no branch `prodigy/j1/job`");
+    assert!(!job.merger.was_deleted());
+    job.world.git(&delete);
+    // It is put back where it stood.
+    let merged = job.merger.merge(&late).unwrap();
+    assert_eq!(merged, ItemMerged::Merged { tip: job.tip() });
+    assert!(job.merger.was_deleted());
+    assert_eq!(
+        job.world.git(&["ls-tree", "--name-only", BRANCH]),
+        "README.md\nf1\nf2\nlate\nother"
+    );
+    job.world.git(&delete);
     let started = Merger::start(&job.repo, BRANCH);
     assert_snapshot!(told(&job.world, started), @"there is no branch `prodigy/j1/job`");
 }
