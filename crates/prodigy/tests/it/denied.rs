@@ -57,3 +57,23 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"resul
     let steps: Vec<_> = warned.iter().map(|record| record["step"].to_string()).collect();
     assert_snapshot!(steps.join(" "), @r#""2" "3" "4" "5" "6.validate.1""#);
 }
+
+#[test]
+fn a_codex_that_was_denied_something_is_told_what_allows_it() {
+    let world = world(
+        "steps:\n- { codex: plain, on_failure: true }\n- { codex: looking, effects: none }\n",
+    );
+    let script = r#"cat > /dev/null
+printf '%s\n' '{"type":"thread.started","thread_id":"one"}' \
+'{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"git commit","aggregated_output":"index.lock: Read-only file system","exit_code":128,"status":"failed"}}' \
+'{"type":"item.completed","item":{"id":"j","type":"agent_message","text":"done"}}' \
+'{"type":"turn.completed","usage":{"input_tokens":3,"output_tokens":6}}'
+"#;
+    program(&world, "codex", script);
+    let seen = run(&world);
+    let denied: Vec<_> = seen.lines().filter(|line| line.contains("not allowed")).take(2).collect();
+    assert_snapshot!(denied.join("\n"), @"
+    ✗ 1 codex: plain: the agent changed nothing: it was not allowed to use `command_execution` (git commit); its `sandbox` or `permission_mode` can allow it
+    ~ 2 codex: looking: warning about codex: it was not allowed to use `command_execution` (git commit); its `sandbox` or `permission_mode` can allow it
+    ");
+}

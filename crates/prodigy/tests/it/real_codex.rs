@@ -6,7 +6,7 @@ use prodigy_testkit::{
 };
 
 use crate::{
-    map_world::{assert_code, go, of_type},
+    map_world::{assert_code, go},
     real_world::{KEY, codex_world, files_with},
 };
 
@@ -38,7 +38,7 @@ map:
 }
 
 #[test]
-fn codex_commits_only_where_its_own_sandbox_lets_it_and_the_way_out_is_told() {
+fn codex_commits_only_where_its_own_sandbox_lets_it() {
     let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
     let world = codex_world(
         &model,
@@ -59,11 +59,4 @@ map:
     assert_code(&seen, 0);
     assert_eq!(world.read("free.txt"), "free is done\n", "{seen}");
     assert!(!world.repo().join("kept.txt").exists());
-    // Codex does not always tell of a command that its sandbox did not let through.
-    for warned in of_type(&world, "agent_warned") {
-        assert_eq!(
-            warned["message"],
-            "it was not allowed to use `command_execution` (git add kept.txt && git commit -q -m 'Work on kept'); its `sandbox` or `permission_mode` can allow it"
-        );
-    }
 }
