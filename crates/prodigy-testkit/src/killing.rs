@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::World;
+use crate::{World, journal_watch::JournalWatch};
 
 /// The longest that one start of prodigy may take.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -23,6 +23,26 @@ const MOST_KILLS: u64 = 4;
 
 /// How often prodigy is started at most in one trial, so that a job that never ends is noticed.
 const MOST_STARTS: u32 = 12;
+
+/// Stands among kinds of records for the first thing that is written of a job.
+pub(crate) const FIRST_WRITE: &str = "";
+
+/// How many records of a kind are let pass at most before prodigy is killed right after one.
+const MOST_PASSED: u64 = 6;
+
+/// The time between two looks at the journals when a record is waited for.
+const LOOK_EVERY: Duration = Duration::from_micros(100);
+
+/// The moment at which a start of prodigy is killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KillAt {
+    /// So long after the start.
+    Elapsed(Duration),
+    /// Right after it appended its `nth` record of a kind, from 1, to any journal.
+    Record { kind: &'static str, nth: u32 },
+    /// Right after the first thing that it writes of a new job.
+    FirstWrite,
+}
 
 /// A trial that went well.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +86,7 @@ pub(crate) struct Trial {
     limit: Duration,
     bursts: bool,
     leaves_dead: bool,
+    kinds: &'static [&'static str],
 }
 
 impl Trial {
@@ -82,6 +103,7 @@ impl Trial {
             limit: START_LIMIT,
             bursts: false,
             leaves_dead: false,
+            kinds: &[],
         }
     }
 
@@ -94,6 +116,13 @@ impl Trial {
     /// Kills some starts when they have hardly begun, which is when a resume tidies up.
     pub(crate) fn with_bursts(mut self) -> Self {
         self.bursts = true;
+        self
+    }
+
+    /// Kills about half of the starts right after a record of one of these kinds; the kind
+    /// [`FIRST_WRITE`] is the first thing that is written of a job.
+    pub(crate) fn with_records(mut self, kinds: &'static [&'static str]) -> Self {
+        self.kinds = kinds;
         self
     }
 
@@ -128,7 +157,7 @@ impl Trial {
             if self.starts == MOST_STARTS {
                 return Err(format!("not done after {MOST_STARTS} starts"));
             }
-            let kill_after = (kills_left > 0).then(|| self.moment(left));
+            let kill = (kills_left > 0).then(|| self.moment(left));
             let began = Instant::now();
             let file = self.file.clone();
             let args: Vec<&str> = if known {
@@ -138,7 +167,7 @@ impl Trial {
             } else {
                 vec!["run", &file, "-y", "--job-id", &job]
             };
-            let end = self.start(&args, kill_after)?;
+            let end = self.start(&args, kill)?;
             if let Some(status) = end {
                 return if status.success() || self.is_completed(&job) {
                     Ok(job)
@@ -168,19 +197,30 @@ impl Trial {
         self.random.below(bound)
     }
 
-    /// Returns how long after its start the next start is killed.
-    pub(crate) fn moment(&mut self, span: Duration) -> Duration {
+    /// Returns when the next start is killed: within `span`, or right after a record.
+    pub(crate) fn moment(&mut self, span: Duration) -> KillAt {
+        if !self.kinds.is_empty() && self.random.below(2) == 0 {
+            return self.record_moment();
+        }
         let is_burst = self.bursts && self.starts > 0 && self.random.below(3) == 0;
         let span = if is_burst { span.min(BURST) } else { span };
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        Duration::from_micros(self.random.below(micros.max(1)))
+        KillAt::Elapsed(Duration::from_micros(self.random.below(micros.max(1))))
+    }
+
+    /// Returns a moment right after a record of one of the kinds.
+    fn record_moment(&mut self) -> KillAt {
+        let at = self.random.below(self.kinds.len() as u64);
+        let kind = usize::try_from(at).ok().and_then(|at| self.kinds.get(at)).unwrap();
+        let nth = u32::try_from(1 + self.random.below(MOST_PASSED)).unwrap();
+        if *kind == FIRST_WRITE { KillAt::FirstWrite } else { KillAt::Record { kind, nth } }
     }
 
     /// Runs prodigy and returns how it ended, or `None` if it was killed on the way.
     pub(crate) fn start(
         &mut self,
         args: &[&str],
-        kill_after: Option<Duration>,
+        kill: Option<KillAt>,
     ) -> Result<Option<ExitStatus>, String> {
         self.starts += 1;
         let log = self.log(self.starts);
@@ -188,18 +228,34 @@ impl Trial {
         let output = File::create(&log).unwrap();
         let errors = output.try_clone().unwrap();
         let began = Instant::now();
+        let home = self.world.home();
+        let mut watch = match kill {
+            Some(KillAt::Record { kind, nth }) => Some(JournalWatch::for_record(&home, kind, nth)),
+            Some(KillAt::FirstWrite) => Some(JournalWatch::for_first_write(&home)),
+            Some(KillAt::Elapsed(_)) | None => None,
+        };
+        let limit = match kill {
+            Some(KillAt::Elapsed(after)) => after,
+            Some(KillAt::Record { .. } | KillAt::FirstWrite) | None => self.limit,
+        };
         let mut child =
             self.world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
-        let end = wait(&mut child, kill_after.unwrap_or(self.limit));
+        let end = wait(&mut child, limit, watch.as_mut());
         let killed = end.is_none();
-        let how = end.map_or_else(|| "killed".to_owned(), |status| status.to_string());
+        let how = match (end, kill) {
+            (Some(status), _) => status.to_string(),
+            (None, Some(KillAt::Record { kind, nth })) => format!("killed at {kind} {nth}"),
+            (None, Some(KillAt::FirstWrite)) => "killed at its first write".to_owned(),
+            (None, Some(KillAt::Elapsed(_)) | None) => "killed".to_owned(),
+        };
         self.transcript.push(format!(
             "$ prodigy {}   # {how} after {} ms\n{}",
             args.join(" "),
             began.elapsed().as_millis(),
             fs::read_to_string(&log).unwrap_or_default().trim_end(),
         ));
-        if killed && kill_after.is_none() {
+        let is_late = began.elapsed() >= self.limit;
+        if killed && (kill.is_none() || is_late) {
             return Err(format!("`prodigy {}` did not end in time", args.join(" ")));
         }
         self.kills += u32::from(killed);
@@ -235,20 +291,27 @@ pub fn check_processes(world: &World) -> Result<(), String> {
     }
 }
 
-/// Waits for a child at most so long; then it is killed and `None` is returned.
-fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+/// Waits for a child at most so long, or until what is watched for is there; then it is killed
+/// and `None` is returned.
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    mut watch: Option<&mut JournalWatch>,
+) -> Option<ExitStatus> {
     let until = Instant::now() + limit;
+    let most = if watch.is_some() { LOOK_EVERY } else { Duration::from_millis(2) };
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let is_due = watch.as_mut().is_some_and(|watch| watch.is_due());
+        if left.is_zero() || is_due {
             child.kill().unwrap();
             child.wait().unwrap();
             return None;
         }
-        std::thread::sleep(left.min(Duration::from_millis(2)));
+        std::thread::sleep(left.min(most));
     }
 }
 

@@ -12,6 +12,7 @@ pub mod crash;
 pub mod crash_dlq;
 pub mod crash_effects;
 pub mod crash_map;
+mod journal_watch;
 pub mod killing;
 mod ledger;
 pub mod model;

@@ -25,6 +25,24 @@ const KILLS: std::ops::RangeInclusive<u64> = 3..=9;
 /// How often replays are started at most in one trial, so that one that never ends is noticed.
 const MOST_REPLAYS: u32 = 40;
 
+/// The records right after which a run or a replay is killed.
+const KINDS: &[&str] = &[
+    "job_resumed",
+    "replay_started",
+    "agent_started",
+    "agent_failed",
+    "item_dead_lettered",
+    "worktree_preserved",
+    "agent_completed",
+    "worktree_merged",
+    "phase_started",
+    "phase_completed",
+    "step_started",
+    "step_completed",
+    "worktree_created",
+    "job_completed",
+];
+
 /// A job whose dead letters survived, and what was in it.
 #[derive(Clone, Copy, Debug)]
 pub struct DlqSurvived {
@@ -67,7 +85,8 @@ pub fn dlq_trial(
     let base = world.git(&["rev-parse", "HEAD"]);
     let mut trial = Trial::new(world, "dlq.yml", seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
-        .with_bursts();
+        .with_bursts()
+        .with_records(KINDS);
     match run(&mut trial, span, &base, &cases) {
         Ok((story, replay)) => Ok(survived(&trial, &story, replay)),
         Err(message) => Err(Box::new(trial.broken(message))),
@@ -115,9 +134,9 @@ fn run(
             return Ok((check_end(trial, &job, base, cases)?, replay.unwrap_or_default()));
         };
         let args: Vec<_> = args.iter().map(String::as_str).collect();
-        let kill_after = (kills_left > 0).then(|| trial.moment(span));
+        let kill = (kills_left > 0).then(|| trial.moment(span));
         let began = Instant::now();
-        match trial.start(&args, kill_after)? {
+        match trial.start(&args, kill)? {
             None => kills_left -= 1,
             Some(status) if status.success() => {
                 replay.get_or_insert(began.elapsed());

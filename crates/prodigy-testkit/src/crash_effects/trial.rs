@@ -96,8 +96,8 @@ fn run(trial: &mut Trial, span: Duration, cases: &[Case]) -> Result<(Told, Insta
             return Ok((check_end(trial, &job, cases)?, done));
         };
         let args: Vec<_> = args.iter().map(String::as_str).collect();
-        let kill_after = (kills_left > 0).then(|| trial.moment(span / 2));
-        match trial.start(&args, kill_after)? {
+        let kill = (kills_left > 0).then(|| trial.moment(span / 2));
+        match trial.start(&args, kill)? {
             None => kills_left -= 1,
             // What cannot be checked stays unknown, and `dlq check` says so.
             Some(status) if matches!(status.code(), Some(0 | 1)) => {}

@@ -9,11 +9,33 @@ use std::{
 use super::{check, workflow};
 use crate::{
     World,
-    killing::{Broken, Survived, Trial},
+    killing::{Broken, FIRST_WRITE, Survived, Trial},
 };
 
 /// The longest that one start of prodigy may take, for each item.
 const LIMIT_PER_ITEM: Duration = Duration::from_millis(600);
+
+/// The records right after which a job is killed.
+const KINDS: &[&str] = &[
+    FIRST_WRITE,
+    "job_started",
+    "job_resumed",
+    "phase_started",
+    "items_selected",
+    "item_queued",
+    "agent_started",
+    "step_started",
+    "step_failed",
+    "agent_failed",
+    "agent_retrying",
+    "item_dead_lettered",
+    "worktree_preserved",
+    "agent_completed",
+    "worktree_merged",
+    "circuit_open",
+    "phase_completed",
+    "step_completed",
+];
 
 /// A job that survived, and what was in it.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +76,7 @@ pub fn map_trial(
     let mut trial = Trial::new(world, "map.yml", seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
         .with_bursts()
+        .with_records(KINDS)
         .without_replays();
     let done = trial.until_done(span, |trial, job| check::check_untouched(trial, job, &base));
     let checked = done.and_then(|job| check::check(&trial, &job, &base, &works));
