@@ -1,6 +1,6 @@
 //! Why the audit trail could not be read or written.
 
-use std::{path::PathBuf, time::Duration};
+use std::{borrow::Cow, path::PathBuf, time::Duration};
 
 use crate::{git, store};
 
@@ -59,13 +59,13 @@ pub enum Error {
 
 impl Error {
     /// Returns what the person could do next, if there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::NoHead { .. } | Self::Unfit { .. } | Self::Unreadable { .. } => {
-                Some("`prodigy audit verify` looks closer")
+                Some("`prodigy audit verify` looks closer".into())
             }
             Self::Anchor(source) => source.hint(),
-            Self::TooLong { .. } => Some("give a shorter reason"),
+            Self::TooLong { .. } => Some("give a shorter reason".into()),
             Self::Store(_) | Self::Busy { .. } => None,
         }
     }

@@ -8,8 +8,15 @@ use std::{
     time::Duration,
 };
 
-use super::Error;
-use crate::process::{self, Duplex, Quick, QuickOutput, quick};
+use super::{
+    Error,
+    in_flight::{InFlight, InFlightRecord},
+    stale,
+};
+use crate::{
+    clock,
+    process::{self, Duplex, Quick, QuickOutput, quick},
+};
 
 /// The oldest git that has `merge-tree --write-tree`.
 const OLDEST: (u32, u32) = (2, 38);
@@ -57,11 +64,18 @@ const KEPT: &[&str] = &[
     "GIT_EXEC_PATH",
 ];
 
+/// The variable of calls that only read.
+const READS: &str = "GIT_OPTIONAL_LOCKS";
+
+/// The exit code that 128 and more stand for a signal after; git itself ends with 128 and 129.
+const KILLED: i32 = 129;
+
 /// The git program and the environment it runs in.
 #[derive(Clone, Debug)]
 pub struct Git {
     program: OsString,
     env: Vec<(OsString, Option<OsString>)>,
+    in_flight: Option<InFlight>,
 }
 
 /// Which working tree a call is about.
@@ -117,7 +131,7 @@ impl Git {
         ];
         env.extend(fixed.map(|(name, value)| (name.into(), Some(value.into()))));
         env.extend(changes);
-        Self { program: "git".into(), env }
+        Self { program: "git".into(), env, in_flight: None }
     }
 
     /// Uses another program than the `git` on the `PATH`.
@@ -130,6 +144,16 @@ impl Git {
     /// Sets a variable for every call.
     pub(super) fn mark(&mut self, name: &str, value: OsString) {
         self.env.push((name.into(), Some(value)));
+    }
+
+    /// Records every call that is under way.
+    pub(super) fn record_in(&mut self, in_flight: InFlight) {
+        self.in_flight = Some(in_flight);
+    }
+
+    /// Records that something which may take git's locks is about to start.
+    pub(super) fn begin(&self) -> Option<InFlightRecord> {
+        self.in_flight.as_ref().and_then(InFlight::begin)
     }
 
     /// Returns git's version, or why that git cannot be used.
@@ -194,7 +218,7 @@ impl<'a> Call<'a> {
 
     /// Says that the call only reads, so that it takes no locks.
     pub(super) fn reading(self) -> Self {
-        self.env("GIT_OPTIONAL_LOCKS", "0")
+        self.env(READS, "0")
     }
 
     /// Sets a variable.
@@ -217,11 +241,22 @@ impl<'a> Call<'a> {
 
     /// Makes the call.
     pub(super) fn run(self) -> Result<QuickOutput, Error> {
-        let also = self.also;
-        let (command, output) = self.with(quick)?;
+        let (also, place, began) = (self.also, self.place, clock::now());
+        let reads = self.env.iter().any(|(name, _)| *name == READS);
+        let _record = if reads { None } else { self.git.begin() };
+        let ended = self.with(quick);
+        let was_killed = match &ended {
+            Ok((_, output)) => output.status > KILLED,
+            Err(error) => matches!(error, Error::Run { .. }),
+        };
+        if let Some(place) = place.filter(|_| was_killed && !reads) {
+            // What it leaves would be in the way of every other git.
+            stale::remove_stale(place, |lock| lock.identity.born >= began.into())?;
+        }
+        let (command, output) = ended?;
         if output.status != 0 && !also.contains(&output.status) {
-            let message = first_line(&output.stderr);
-            return Err(Error::Failed { command, status: output.status, message });
+            let (message, lock) = (first_line(&output.stderr), lock_in_the_way(&output.stderr));
+            return Err(Error::Failed { command, status: output.status, message, lock });
         }
         Ok(output)
     }
@@ -312,4 +347,18 @@ fn first_line(stderr: &[u8]) -> String {
     let line = text.lines().find(wanted).or_else(|| text.lines().next()).unwrap_or_default();
     let line = line.trim_start_matches("fatal: ").trim_start_matches("error: ");
     if line.is_empty() { "it gave no reason".to_owned() } else { line.to_owned() }
+}
+
+/// Returns the lock file that git complained of.
+fn lock_in_the_way(stderr: &[u8]) -> Option<PathBuf> {
+    let text = String::from_utf8_lossy(stderr);
+    let named = |line: &str| -> Option<PathBuf> {
+        let (start, _) = line.split_once(": File exists")?;
+        if let Some((_, path)) = start.split_once("Unable to create '") {
+            return Some(PathBuf::from(path.strip_suffix('\'')?));
+        }
+        let (_, path) = start.split_once("could not lock config file ")?;
+        Some(PathBuf::from(format!("{path}.lock")))
+    };
+    text.lines().find_map(named)
 }

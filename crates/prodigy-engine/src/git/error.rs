@@ -1,6 +1,10 @@
 //! Why git could not do what was asked.
 
-use std::{io, path::PathBuf};
+use std::{
+    borrow::Cow,
+    io,
+    path::{Path, PathBuf},
+};
 
 use crate::process;
 
@@ -51,6 +55,8 @@ pub enum Error {
         status: i32,
         /// What git said.
         message: String,
+        /// The lock file that was in its way, and that no program of the job can have left.
+        lock: Option<PathBuf>,
     },
     /// Git could not be run to its end.
     #[error("cannot run `git {command}`")]
@@ -163,7 +169,17 @@ pub enum Error {
 
 impl Error {
     /// Returns what the person could do next, if there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        if let Self::Failed { lock: Some(lock), .. } = self {
+            return Some(Cow::Owned(format!(
+                "if no git works in the repository any more, remove the lock that one left: `rm {}`",
+                shell_word(lock)
+            )));
+        }
+        self.advice().map(Cow::Borrowed)
+    }
+
+    fn advice(&self) -> Option<&'static str> {
         match self {
             Self::NotARepository { .. } => Some("go to a repository, or make one with `git init`"),
             Self::Bare { .. } => Some("work from a clone of it"),
@@ -205,4 +221,11 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { action, path: path.into(), source }
     }
+}
+
+/// Returns a path as a shell takes it.
+fn shell_word(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }

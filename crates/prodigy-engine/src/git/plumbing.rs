@@ -5,8 +5,11 @@
 
 use std::fs;
 
-use super::{Error, Repo, shelter::Shelter, tree::is_hash};
-use crate::process::{self, Duplex};
+use super::{Error, Repo, shelter::Shelter, stale, tree::is_hash};
+use crate::{
+    clock,
+    process::{self, Duplex},
+};
 
 /// What we want to know of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +84,7 @@ impl Plumbing {
 
     fn transact(&mut self, command: &str) -> Result<(), Error> {
         let repo = &self.repo;
+        let (began, _record) = (clock::now(), repo.git.begin());
         // What is in the place of a branch is replaced, not what it may lead to.
         let args = ["update-ref", "-m", "prodigy: merge", "--no-deref", "--stdin"];
         let start = || repo.call(&args).durable().start();
@@ -94,6 +98,7 @@ impl Plumbing {
         // The program that stays ends without a word; one that is called once says why.
         let refused = asked.is_err();
         if refused {
+            stale::remove_stale(&self.repo.main, |lock| lock.identity.born >= began.into())?;
             self.repo.call(&args).stdin(format!("{command}\n")).durable().run()?;
         }
         Ok(())

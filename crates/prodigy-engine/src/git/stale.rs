@@ -1,7 +1,9 @@
-//! Locks that nobody holds any more.
+//! Lock files whose makers are gone.
 //!
-//! A git that is killed leaves its lock files behind, and all worktrees share those of
-//! the references. Git itself never removes them: it cannot know that their owner is gone.
+//! A git that is killed leaves its lock files behind, and all worktrees share those of the
+//! references. Git itself never removes them: it cannot know that their maker is gone. We can if
+//! the lock was made while a program of ours ran, nothing living can have made it, and it stands
+//! still. All others are left to the user, who is told of them (see [`Error::Failed`]).
 
 use std::{
     fs, io,
@@ -11,106 +13,154 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Error, Repo, commit_paths::IN_USE};
+use super::{Error, Repo, command::Place, commit_paths::IN_USE, in_flight, tree::remove};
+use crate::process::{LockIdentity, is_lock_in_use};
 
 /// How long a lock must have stood still. Git holds these for milliseconds.
 const STILL: Duration = Duration::from_secs(1);
 
+/// Lock files of a repository beside those of its references.
+const SHARED: [&str; 5] =
+    ["packed-refs.lock", "config.lock", "shallow.lock", "HEAD.lock", "index.lock"];
+
+/// Lock files of a linked working tree.
+const LINKED: [&str; 2] = ["index.lock", "HEAD.lock"];
+
 impl Repo {
-    /// Removes locks on references that steps of ours left behind since a moment; returns them.
+    /// Removes locks that programs of ours left behind since a moment; returns them.
     ///
-    /// To be called when no process of the job is left. Other programs use the repository
-    /// too, so a lock is taken for ours only if it was made since then, can be read by its
-    /// owner only, as supervisors make files, and stands still.
+    /// To be called when the program that was started at that moment is gone.
     pub fn remove_stale_locks(&self, since: SystemTime) -> Result<Vec<PathBuf>, Error> {
-        self.remove_locks(since, None)
+        remove_stale(&self.main, |lock| lock.identity.born >= since)
     }
 
-    /// Removes the locks that a run of a job left behind since a moment, those of our own git
-    /// included; returns them.
+    /// Removes the locks that a run of a job left behind; returns them.
     ///
     /// To be called by whoever takes the job up, when no process of the run is left. The
-    /// references of the job are nobody else's, so neither are locks on them that stand still.
-    pub fn remove_locks_of(&self, job: &str, since: SystemTime) -> Result<Vec<PathBuf>, Error> {
-        self.remove_locks(since, Some(job))
+    /// references of the job are nobody else's, so neither are locks on them that were made
+    /// since the job began; others must be younger than the first program that was under way, by
+    /// the records in a directory. These stay until none of the locks is left.
+    pub fn remove_locks_of(
+        &self,
+        job: &str,
+        began: SystemTime,
+        in_flight: &Path,
+    ) -> Result<Vec<PathBuf>, Error> {
+        let records = in_flight::left_in(in_flight)?;
+        let under_way = records.iter().map(|(_, began)| *began).min();
+        let roots = ["refs/heads/prodigy", "refs/prodigy"];
+        let own = roots.map(|root| self.common_dir().join(root).join(job));
+        let may_be_ours = |lock: &LockFile| {
+            let is_own = || own.iter().any(|own| lock.path.starts_with(own));
+            let born = lock.identity.born;
+            under_way.is_some_and(|since| born >= since) || born >= began && is_own()
+        };
+        let removed = remove_stale(&self.main, may_be_ours)?;
+        if !locks(self.common_dir())?.iter().any(may_be_ours) {
+            for (record, _) in records {
+                remove(&record)?;
+            }
+        }
+        Ok(removed)
     }
+}
 
-    fn remove_locks(&self, since: SystemTime, job: Option<&str>) -> Result<Vec<PathBuf>, Error> {
-        let mut found = self.locks(since, job)?;
-        if found.is_empty() {
+/// Removes the lock files of a repository that may be ours and whose makers are gone.
+pub(super) fn remove_stale(
+    place: &Place,
+    may_be_ours: impl Fn(&LockFile) -> bool,
+) -> Result<Vec<PathBuf>, Error> {
+    let mut found = locks(&place.common_dir)?;
+    found.retain(&may_be_ours);
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    wait();
+    let now = locks(&place.common_dir)?;
+    let directories = directories(place)?;
+    found.retain(|lock| now.contains(lock) && !is_lock_in_use(&lock.identity, &directories));
+    for lock in &found {
+        match fs::remove_file(&lock.path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::file("remove", &lock.path)(error)),
+        }
+    }
+    Ok(found.into_iter().map(|lock| lock.path).collect())
+}
+
+/// Returns all lock files of a repository that belong to us.
+fn locks(common: &Path) -> Result<Vec<LockFile>, Error> {
+    let mut paths: Vec<PathBuf> = SHARED.iter().map(|name| common.join(name)).collect();
+    for linked in listed(&common.join("worktrees"))? {
+        paths.extend(LINKED.iter().map(|name| linked.path().join(name)));
+    }
+    let mut waiting = vec![common.join("refs")];
+    while let Some(directory) = waiting.pop() {
+        for entry in listed(&directory)? {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lock")
+                && entry.file_name() != IN_USE
+            {
+                paths.push(path);
+            }
+        }
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let found = paths.iter().filter_map(|path| LockFile::find(path));
+    Ok(found.filter(|lock| lock.identity.user == user).collect())
+}
+
+/// Returns where the gits of a repository work: its directory and its working trees.
+fn directories(place: &Place) -> Result<Vec<PathBuf>, Error> {
+    let mut found = vec![place.common_dir.clone(), place.work_tree.clone()];
+    for linked in listed(&place.common_dir.join("worktrees"))? {
+        // One that cannot be read has no working tree that git would find.
+        let Ok(link) = fs::read_to_string(linked.path().join("gitdir")) else { continue };
+        found.extend(Path::new(link.trim_end()).parent().map(Path::to_owned));
+    }
+    Ok(found)
+}
+
+/// Returns what is in a directory that need not exist.
+fn listed(directory: &Path) -> Result<Vec<fs::DirEntry>, Error> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
             return Ok(Vec::new());
         }
-        wait();
-        let now = self.locks(since, job)?;
-        found.retain(|lock| now.contains(lock));
-        for lock in &found {
-            match fs::remove_file(&lock.path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::file("remove", &lock.path)(error)),
-            }
-        }
-        Ok(found.into_iter().map(|lock| lock.path).collect())
-    }
-
-    /// Returns the locks that may be ours.
-    fn locks(&self, since: SystemTime, job: Option<&str>) -> Result<Vec<Lock>, Error> {
-        let common = self.common_dir();
-        let is_private = |lock: &Lock| lock.is_private;
-        let packed = Lock::find(&common.join("packed-refs.lock"), since);
-        let mut found: Vec<Lock> = packed.into_iter().filter(is_private).collect();
-        let own: Vec<PathBuf> = job
-            .into_iter()
-            .flat_map(|job| {
-                ["refs/heads/prodigy", "refs/prodigy"].map(|root| common.join(root).join(job))
-            })
-            .collect();
-        let is_ours =
-            |lock: &Lock| lock.is_private || own.iter().any(|own| lock.path.starts_with(own));
-        let mut waiting = vec![common.join("refs/heads/prodigy")];
-        // The first of them is below what is searched anyway.
-        waiting.extend(own.iter().skip(1).cloned());
-        while let Some(directory) = waiting.pop() {
-            let entries = match fs::read_dir(&directory) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(Error::file("read", &directory)(error)),
-            };
-            for entry in entries {
-                let entry = entry.map_err(Error::file("read", &directory))?;
-                let path = entry.path();
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    waiting.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "lock")
-                    && entry.file_name() != IN_USE
-                {
-                    found.extend(Lock::find(&path, since).filter(is_ours));
-                }
-            }
-        }
-        Ok(found)
-    }
+        Err(error) => return Err(Error::file("read", directory)(error)),
+    };
+    entries.map(|entry| entry.map_err(Error::file("read", directory))).collect()
 }
 
 /// A lock file as it was seen.
 #[derive(PartialEq, Eq)]
-struct Lock {
+pub(super) struct LockFile {
     path: PathBuf,
-    /// Whether only its owner can read it, as supervisors make files.
-    is_private: bool,
-    inode: u64,
+    pub(super) identity: LockIdentity,
     size: u64,
     changed: (i64, i64),
 }
 
-impl Lock {
-    fn find(path: &Path, since: SystemTime) -> Option<Self> {
-        let metadata = path.symlink_metadata().ok()?;
-        let newer = metadata.modified().ok()? >= since;
-        (metadata.is_file() && newer).then(|| Self {
+impl LockFile {
+    fn find(path: &Path) -> Option<Self> {
+        let metadata = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+        let modified = metadata.modified().ok()?;
+        // Not every file system knows when a file was made.
+        let born = metadata.created().map_or(modified, |created| created.min(modified));
+        Some(Self {
             path: path.to_owned(),
-            is_private: metadata.mode() & 0o777 == 0o600,
-            inode: metadata.ino(),
+            identity: LockIdentity {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                user: metadata.uid(),
+                born,
+            },
             size: metadata.size(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         })

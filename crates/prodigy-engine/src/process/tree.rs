@@ -35,6 +35,11 @@ impl Process {
         (!matches!(state, "Z" | "X")).then_some(Self { pid, parent, group, session, started })
     }
 
+    /// Returns when it started, in ticks since the machine was.
+    pub(super) fn started_ticks(&self) -> u64 {
+        self.started
+    }
+
     /// Sends it a signal, and only it: the number may have been given to another process meanwhile.
     pub(super) fn signal(&self, signals: &[Signal]) {
         let Ok(pidfd) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };

@@ -245,7 +245,8 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
 pub(super) fn end_dead_run(settings: &mut Settings, job: &JobId, fold: &Job) -> Result<(), Error> {
     process::end_marked(&state_dir(settings, job), settings.grace);
     if let Some(began) = fold.started_at {
-        for lock in settings.repo.remove_locks_of(job.as_str(), began.into())? {
+        let in_flight = settings.layout.in_flight_dir(job);
+        for lock in settings.repo.remove_locks_of(job.as_str(), began.into(), &in_flight)? {
             let note = format!("a git that was killed left `{}`; it was removed", lock.display());
             settings.reporter.note(&note);
         }

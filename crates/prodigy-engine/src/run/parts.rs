@@ -122,6 +122,9 @@ impl Parts {
         let state = begin::state_dir(&settings, &id);
         settings.repo = settings.repo.marked(process::JOB_MARKER, state);
         settings.repo = settings.repo.marked("PRODIGY_AUTOMATION", "true");
+        let in_flight = settings.layout.in_flight_dir(&id);
+        crate::store::create_dir(&in_flight)?;
+        settings.repo = settings.repo.recording(in_flight);
         if settings.sandbox.is_some()
             && let Err(error) = settings.repo.pack_loose_objects()
         {

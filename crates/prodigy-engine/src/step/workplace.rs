@@ -309,9 +309,13 @@ impl Workplace {
         launch.log = Some((stdout, self.log_file(slot, LogFile::Errors)));
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
+        let _record = self.tree.repo().begin_step();
         let ended = match supervisor.listen(&launch, &self.tools.stop, listener).await {
             Ok(ended) => ended,
-            Err(error) => return Err(self.lost(&error).await),
+            Err(error) => {
+                self.unlock(began).await.map_err(Failed::bare)?;
+                return Err(self.lost(&error).await);
+            }
         };
         self.supervisors.give(slot, supervisor);
         if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {

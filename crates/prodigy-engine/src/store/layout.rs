@@ -130,6 +130,11 @@ impl Layout {
         self.state_dir(job).join("items.jsonl")
     }
 
+    /// Returns where it is noted which programs that may take git's locks are under way.
+    pub fn in_flight_dir(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("in-flight")
+    }
+
     /// Returns where the data of items is that was changed by hand.
     pub fn edits_dir(&self, job: &JobId) -> PathBuf {
         self.state_dir(job).join("edited")
@@ -256,6 +261,7 @@ mod tests {
             layout.lock(&job),
             layout.items_file(&job),
             layout.results_file(&job),
+            layout.in_flight_dir(&job),
             layout.dlq_items_dir(&job),
             layout.dlq_item(&job, &ItemId::at(1, 1)),
             layout.dlq_item(&job, &ItemId::of_key("../../etc")),
@@ -280,6 +286,7 @@ mod tests {
         /h/state/repo/mapreduce/jobs/job-1/lock
         /h/state/repo/mapreduce/jobs/job-1/items.jsonl
         /h/state/repo/mapreduce/jobs/job-1/map-results.json
+        /h/state/repo/mapreduce/jobs/job-1/in-flight
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-001.json
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4.json

@@ -1,6 +1,9 @@
 //! Which home, which repository, which job: what most commands ask first.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use prodigy_core::{
     event::{Event, JobStarted},
@@ -178,7 +181,7 @@ pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
 /// Turns an error of git into one for people.
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn git_error(error: git::Error) -> CliError {
-    let hint = error.hint();
+    let hint = error.hint().map(Cow::into_owned);
     let misplaced = matches!(
         error,
         git::Error::NotARepository { .. } | git::Error::Bare { .. } | git::Error::NoCommits { .. }

@@ -1,6 +1,7 @@
 //! From a workflow and a repository to a run: what `run`, `resume` and `exec` share.
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     num::NonZeroU32,
     path::{Path, PathBuf},
@@ -14,7 +15,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     agent,
-    git::Repo,
+    git::{self, Repo},
     run::{self, Check, CheckedEffect, Reporter, Run, Settings, base_environment, parse_env_file},
     sandbox::Sandbox,
     shutdown::Shutdown,
@@ -363,7 +364,7 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
         }
         run::Error::Audit(error) => {
-            let hint = error.hint().map_or_else(|| resume.clone(), str::to_owned);
+            let hint = error.hint().map_or_else(|| resume.clone(), Cow::into_owned);
             (Exit::Failure, Some(hint))
         }
         run::Error::Daybook(_) => (
@@ -373,7 +374,11 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::Letters(_) => {
             (Exit::Failure, Some(format!("`prodigy dlq fsck {job}` makes them anew")))
         }
-        run::Error::Git(error) => (Exit::Failure, error.hint().map(str::to_owned)),
+        run::Error::Git(shown @ git::Error::Failed { lock: Some(_), .. }) => {
+            let hint = shown.hint();
+            (Exit::Failure, hint.map(|hint| format!("{hint}, then `prodigy resume {job}`")))
+        }
+        run::Error::Git(error) => (Exit::Failure, error.hint().map(Cow::into_owned)),
         run::Error::Store(_) | run::Error::Prepare { .. } => (Exit::Failure, None),
     };
     let error = CliError::new(exit, message);

@@ -116,6 +116,7 @@ mod simulate;
 mod simulate_agent;
 mod simulated_faults;
 mod spent;
+mod stale_locks;
 mod stop;
 mod stories;
 mod systemic_stop;

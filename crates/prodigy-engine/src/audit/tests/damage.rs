@@ -28,7 +28,7 @@ fn three() -> (Ground, Vec<u8>, usize) {
 #[track_caller]
 fn refused(ground: &Ground) -> String {
     let error = ground.audit().append(vec![said(9)], at(9)).unwrap_err();
-    assert_eq!(error.hint(), Some("`prodigy audit verify` looks closer"), "{error:?}");
+    assert_eq!(error.hint().as_deref(), Some("`prodigy audit verify` looks closer"), "{error:?}");
     ground.show(&error)
 }
 
