@@ -18,7 +18,7 @@ pub(crate) enum Exit {
     NoItems = 4,
     /// The error policy stopped the job.
     StoppedByPolicy = 5,
-    /// The money that was set aside is spent, or an account has none left.
+    /// No money or no access: a budget is spent, or the account of an agent cannot be used.
     Budget = 6,
     /// The work is done and waits to be merged.
     MergeOutstanding = 7,
@@ -81,8 +81,8 @@ impl Exit {
                  can be resumed."
             }
             Self::Budget => {
-                "The money that was set aside is spent, or the account of an agent has none left. The \
-                 items that are left wait, and the job can be resumed."
+                "No money or no access: the budget is spent, or the account of an agent has no credit left or \
+                 cannot be used, e.g. because its key expired. The items that are left wait, and the job can be resumed."
             }
             Self::MergeOutstanding => {
                 "The work is done and safe on its branch, but not merged into the branch it \

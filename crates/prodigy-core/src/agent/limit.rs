@@ -31,6 +31,12 @@ impl Limit {
         let (kind, message) = (LimitKind::Usage, message.into());
         Self { kind, resets_at: None, window: None, message }
     }
+
+    /// Makes the limit of an account that cannot be used until somebody logs in or renews a key.
+    pub fn no_access(message: impl Into<String>) -> Self {
+        let (kind, message) = (LimitKind::Access, message.into());
+        Self { kind, resets_at: None, window: None, message }
+    }
 }
 
 /// The kinds of limit.
@@ -41,6 +47,8 @@ pub enum LimitKind {
     Usage,
     /// Money lifts it, and waiting does not.
     Credits,
+    /// A login or a new key lifts it, and waiting does not.
+    Access,
 }
 
 partial! {

@@ -101,6 +101,22 @@ const BEGINNINGS: &[&str] = &[
     "your credit balance is too low",
 ];
 
+/// How a line begins, in lower case, by which a program says that its account cannot be used.
+const NO_ACCESS: &[&str] = &[
+    "invalid api key",
+    "incorrect api key",
+    "invalid x-api-key",
+    "not logged in",
+    "please run /login",
+    "oauth token has expired",
+    "401 unauthorized",
+    "401 {",
+    "unexpected status 401",
+    "authentication_error",
+    "openai.authenticationerror",
+    "anthropic.authenticationerror",
+];
+
 /// What can stand before that.
 const OPENINGS: &[&str] = &["fatal", "api", "error", "agent", "claude", "codex"];
 
@@ -140,24 +156,27 @@ impl Limit {
     pub fn in_last_lines(printed: &str, now: Timestamp, zone: &TimeZone) -> Option<Self> {
         let printed = without_escapes(last_words(printed));
         let mut lines: Vec<&str> = printed.lines().collect();
-        let at = lines.iter().rposition(|line| is_said(line))?;
+        let Some(at) = lines.iter().rposition(|line| is_said(line, BEGINNINGS)) else {
+            let line = lines.iter().rfind(|line| is_said(line, NO_ACCESS))?;
+            return Some(Self::no_access(one_line(line, MESSAGE_CHARS)));
+        };
         // When it is lifted may stand in the lines after it.
         Self::in_text(&lines.split_off(at).join("\n"), now, zone)
     }
 }
 
-/// Returns whether a line begins as those do that say that a limit is reached.
-fn is_said(line: &str) -> bool {
+/// Returns whether a line begins in one of these ways.
+fn is_said(line: &str, beginnings: &[&str]) -> bool {
     let lower = plain(line).trim_start().to_ascii_lowercase();
     let mut rest = lower.as_str();
     while let Some(after) = OPENINGS.iter().find_map(|opening| rest.strip_prefix(opening)) {
         let next = after.trim_start_matches([':', ' ']);
-        if next.len() == after.len() || BEGINNINGS.iter().any(|begins| rest.starts_with(begins)) {
+        if next.len() == after.len() || beginnings.iter().any(|begins| rest.starts_with(begins)) {
             break;
         }
         rest = next;
     }
-    BEGINNINGS.iter().any(|beginning| rest.starts_with(beginning))
+    beginnings.iter().any(|beginning| rest.starts_with(beginning))
 }
 
 /// Returns whether a limit is one of money.

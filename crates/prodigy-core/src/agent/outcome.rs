@@ -91,12 +91,13 @@ pub fn judge(evidence: Evidence<'_>) -> RunReport {
     let ending = heard.ending.as_ref();
     let structured = ending.filter(|_| evidence.wants_structured).and_then(structured);
     let conclusion = match conclude(evidence, structured.is_some()) {
-        // Whatever said so: what only money lifts is a limit of the account.
-        Conclusion::Failed { kind: FailureKind::QuotaExhausted, message } => {
-            let kind = LimitKind::Credits;
-            Conclusion::Limited(Limit { kind, resets_at: None, window: None, message })
-        }
-        Conclusion::Failed { kind, message } => Conclusion::Failed { kind, message },
+        // Whatever said so: what only money or a login lifts is a limit of the account.
+        Conclusion::Failed { kind, message } => match account_limit(evidence, kind) {
+            Some(kind) => {
+                Conclusion::Limited(Limit { kind, resets_at: None, window: None, message })
+            }
+            None => Conclusion::Failed { kind, message },
+        },
         Conclusion::Limited(limit) => Conclusion::Limited(limit),
         Conclusion::Answered => Conclusion::Answered,
     };
@@ -112,6 +113,26 @@ pub fn judge(evidence: Evidence<'_>) -> RunReport {
         model: heard.model.clone(),
         denied: denied(evidence),
         conclusion,
+    }
+}
+
+/// Returns the kind of limit of the account that a failure is, if it is one.
+///
+/// Words about a refused credential may be about another one if the agent was served before.
+fn account_limit(evidence: Evidence<'_>, kind: FailureKind) -> Option<LimitKind> {
+    if kind == FailureKind::QuotaExhausted {
+        return Some(LimitKind::Credits);
+    }
+    let is_told = trouble(evidence.heard).and_then(|trouble| trouble.kind) == Some(kind);
+    let is_account = is_told || evidence.heard.usage().is_empty();
+    (kind == FailureKind::AuthFailed && is_account).then_some(LimitKind::Access)
+}
+
+/// Returns what the agent says went wrong.
+fn trouble(heard: &Heard) -> Option<&Trouble> {
+    match &heard.ending {
+        Some(ending) => ending.trouble.as_ref(),
+        None => heard.trouble.as_ref(),
     }
 }
 
@@ -132,10 +153,7 @@ fn structured(ending: &Ending) -> Option<Value> {
 
 fn conclude(evidence: Evidence<'_>, is_structured: bool) -> Conclusion {
     let heard = evidence.heard;
-    let trouble = match &heard.ending {
-        Some(ending) => ending.trouble.as_ref(),
-        None => heard.trouble.as_ref(),
-    };
+    let trouble = trouble(heard);
     if let Some(limit) = limit(evidence, trouble) {
         return Conclusion::Limited(limit);
     }

@@ -23,6 +23,8 @@ pub enum PauseReason {
     UsageLimit,
     /// An account has no money left.
     OutOfCredits,
+    /// The account of an agent cannot be used: its key or its login was refused.
+    NoAccess,
     /// The money that was set aside is spent.
     Budget,
 }

@@ -134,6 +134,10 @@ impl Agent for Claude {
         AgentKind::Claude
     }
 
+    fn access_hint(&self) -> String {
+        "run `claude` and type `/login`, or set `ANTHROPIC_API_KEY` to a valid key".to_owned()
+    }
+
     fn options(&self) -> Option<&AgentOptions> {
         Some(&self.config.options)
     }

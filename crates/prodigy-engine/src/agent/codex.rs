@@ -95,6 +95,10 @@ impl Agent for Codex {
         AgentKind::Codex
     }
 
+    fn access_hint(&self) -> String {
+        "run `codex login`, or set the API key of its provider to a valid one".to_owned()
+    }
+
     fn options(&self) -> Option<&AgentOptions> {
         Some(&self.config.options)
     }

@@ -56,6 +56,9 @@ impl Program {
         let said = said(stderr).or_else(|| said(stdout));
         match self.config.exit_codes.get(code) {
             None => said,
+            Some(ExitMeaning::Failure(FailureKind::AuthFailed)) => {
+                Some(Limit::no_access(&failure.message))
+            }
             Some(ExitMeaning::Failure(FailureKind::QuotaExhausted)) => {
                 said.or_else(|| Some(Limit::without_end(&failure.message)))
             }
@@ -112,6 +115,11 @@ impl Agent for Program {
 
     fn kind(&self) -> AgentKind {
         AgentKind::Command
+    }
+
+    fn access_hint(&self) -> String {
+        let program = self.program().unwrap_or_default();
+        format!("renew the credential that `{program}` uses")
     }
 }
 

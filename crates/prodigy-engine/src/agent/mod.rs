@@ -143,6 +143,11 @@ pub trait Agent: Send + Sync {
     /// Returns which kind it is.
     fn kind(&self) -> AgentKind;
 
+    /// Returns what a person does to give it access to its account again.
+    fn access_hint(&self) -> String {
+        "renew its credential".to_owned()
+    }
+
     /// Returns what its configuration asks of it.
     fn options(&self) -> Option<&AgentOptions> {
         None

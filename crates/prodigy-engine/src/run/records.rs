@@ -66,6 +66,7 @@ pub(super) fn stop(reason: PauseReason, overspent: Option<Overspent>) -> Input {
         PauseReason::ItemsOutstanding => "the other items wait",
         PauseReason::UsageLimit => "a usage limit was reached",
         PauseReason::OutOfCredits => "an account has no money left",
+        PauseReason::NoAccess => "an account cannot be used",
         PauseReason::Budget => "the money that was set aside is spent",
     };
     Input::Stop { reason, message: message.to_owned() }

@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, path::Path, sync::PoisonError};
 
 use prodigy_core::{
-    agent::{Heard, Limit, Usage, is_served},
+    agent::{Heard, Limit, LimitKind, Usage, is_served},
     event::Event,
     failure::{Failure, FailureKind},
     policy::Allowance,
@@ -112,7 +112,7 @@ pub(super) async fn ask(
     conversation.close(&report, failure.as_ref());
     asking.tell_report(&report, failure.as_ref());
     if let Some(limit) = report.limit {
-        workplace.limited.set(limit);
+        workplace.limited.set(asking.explained(limit));
         return Err(Failed::of(stopped(), output, &ended.status));
     }
     match failure {
@@ -245,8 +245,25 @@ impl<'a> Asking<'a> {
     fn named_limit(&self, failure: &Failure) -> Option<Limit> {
         let is_program = self.agent.kind() == AgentKind::Command;
         let named = is_program.then(|| named(self.workplace, self.which.path, failure)).flatten();
-        (named == Some(Ok(FailureKind::QuotaExhausted)))
-            .then(|| Limit::without_end(&failure.message))
+        match named {
+            Some(Ok(FailureKind::QuotaExhausted)) => Some(Limit::without_end(&failure.message)),
+            Some(Ok(FailureKind::AuthFailed)) => Some(Limit::no_access(&failure.message)),
+            Some(Ok(_) | Err(_)) | None => None,
+        }
+    }
+
+    /// Adds to an account that cannot be used whose it is, and the way out.
+    fn explained(&self, limit: Limit) -> Limit {
+        let message = match limit.kind {
+            LimitKind::Usage | LimitKind::Credits => return limit,
+            LimitKind::Access => format!(
+                "agent `{}` has no access to its account: {}; {}",
+                self.name,
+                limit.message,
+                self.agent.access_hint()
+            ),
+        };
+        Limit { message, ..limit }
     }
 
     /// Tells what an agent used that was lost before it could be judged.

@@ -75,6 +75,7 @@ pub(super) fn reply(behaviour: &Behaviour, item: &str, results: usize) -> Reply 
     match behaviour {
         Behaviour::Answer(text) => say(Part::Text(text.clone())),
         Behaviour::Commit => say(work(item, results)),
+        Behaviour::CommitAs(name) => say(work(name, results)),
         Behaviour::Slow(wait) => {
             Reply::Say { parts: vec![work(item, results)], written: 20, wait: *wait }
         }

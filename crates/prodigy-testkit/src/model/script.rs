@@ -14,6 +14,8 @@ pub enum Behaviour {
     Answer(String),
     /// Writes a file named after the item and commits it.
     Commit,
+    /// Writes a file of this name and commits it.
+    CommitAs(String),
     /// Writes a file named after the item with the tool for files, and leaves it uncommitted.
     Edit,
     /// Runs this command with the tool for commands, then answers.

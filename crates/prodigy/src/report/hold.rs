@@ -21,7 +21,7 @@ pub(super) enum Hold {
         until: Option<Timestamp>,
     },
     /// One agent tries whether a limit is lifted.
-    Trying,
+    Trying(LimitKind),
     /// The money that was set aside is spent.
     Spent,
     /// Fewer attempts than usual may be under way.
@@ -41,7 +41,7 @@ impl Hold {
         if let Some(paused) = &job.quota {
             let (kind, until) = (paused.limit.kind, paused.until);
             let is_tried = paused.probe.is_some();
-            return Some(if is_tried { Self::Trying } else { Self::Waiting { kind, until } });
+            return Some(if is_tried { Self::Trying(kind) } else { Self::Waiting { kind, until } });
         }
         if job.overspent.is_some() {
             return Some(Self::Spent);
@@ -57,7 +57,7 @@ impl Hold {
     /// Returns whether nobody can say when the rest will be done.
     pub(super) fn is_stop(self) -> bool {
         match self {
-            Self::Waiting { .. } | Self::Trying | Self::Spent => true,
+            Self::Waiting { .. } | Self::Trying(_) | Self::Spent => true,
             Self::Fewer { .. } | Self::Close(_) => false,
         }
     }
@@ -65,19 +65,27 @@ impl Hold {
     /// Says it.
     pub(super) fn show(self, now: Timestamp, zone: &TimeZone) -> String {
         match self {
-            Self::Waiting { kind: LimitKind::Credits, .. } => "out of credits".to_owned(),
-            Self::Waiting { kind: LimitKind::Usage, until: None } => "usage limit".to_owned(),
-            Self::Waiting { kind: LimitKind::Usage, until: Some(until) } if until <= now => {
-                "usage limit · trying again".to_owned()
+            Self::Waiting { kind, until: Some(until) } if until <= now => {
+                format!("{} · trying again", obstacle(kind))
             }
-            Self::Waiting { kind: LimitKind::Usage, until: Some(until) } => {
-                format!("usage limit · resumes {}", moment(until, now, zone))
+            Self::Waiting { kind: kind @ LimitKind::Usage, until: Some(until) } => {
+                format!("{} · resumes {}", obstacle(kind), moment(until, now, zone))
             }
-            Self::Trying => "usage limit · trying with one agent".to_owned(),
+            Self::Waiting { kind, .. } => obstacle(kind).to_owned(),
+            Self::Trying(kind) => format!("{} · trying with one agent", obstacle(kind)),
             Self::Spent => "budget spent".to_owned(),
             Self::Fewer { max, usual } => format!("fewer at once: {max} of {usual}"),
             Self::Close(share) => format!("{:.0}% of the limit used", share * 100.0),
         }
+    }
+}
+
+/// Returns the name of what stands in the way of agents.
+fn obstacle(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::Usage => "usage limit",
+        LimitKind::Credits => "out of credits",
+        LimitKind::Access => "no access",
     }
 }
 

@@ -71,7 +71,7 @@ impl Teller {
         let before = std::mem::replace(&mut self.hold, Hold::of(job, self.usual));
         let mut lines = self.lines(record, job);
         if let Some(lines) = &mut lines
-            && self.hold == Some(Hold::Trying)
+            && matches!(self.hold, Some(Hold::Trying(_)))
             && before != self.hold
         {
             // Only an attempt of an item tries, and that is no event of its own.

@@ -109,7 +109,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
             important(Sign::Cross, format!("conflict with `{target}` in {files}"))
         }
         Event::QuotaPaused(paused) => important(Sign::Cross, limit(paused, record.timestamp)),
-        Event::QuotaResumed {} => important(Sign::Tick, "the limit is lifted".to_owned()),
+        Event::QuotaResumed {} => important(Sign::Tick, "agents are served again".to_owned()),
         Event::BudgetExceeded { scope, limit_usd, spent_usd } => {
             let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
             let message = Overspent { scope, limit_usd, spent_usd }.message();

@@ -272,7 +272,7 @@ mod tests {
             job.apply(&record).unwrap();
             shown.extend(lines.record(&record, &job).into_iter().map(|line| line.text));
         }
-        assert_eq!(shown, ["trying with one agent", "the limit is lifted"]);
+        assert_eq!(shown, ["trying with one agent", "agents are served again"]);
         assert_eq!(lines.remind(super::super::fixture::at(9_000_000)), None);
     }
 

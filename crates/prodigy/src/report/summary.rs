@@ -32,7 +32,9 @@ pub(crate) fn exit(ending: Ending) -> Exit {
         Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
         Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
         Ending::Paused(PauseReason::UsageLimit) => Exit::TryLater,
-        Ending::Paused(PauseReason::OutOfCredits | PauseReason::Budget) => Exit::Budget,
+        Ending::Paused(PauseReason::OutOfCredits | PauseReason::NoAccess | PauseReason::Budget) => {
+            Exit::Budget
+        }
         Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
             Exit::Failure
         }

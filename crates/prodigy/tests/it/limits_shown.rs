@@ -45,7 +45,7 @@ fn a_wait_for_a_limit_is_told_with_its_end() {
     · 2 items
     ✗ You've hit your limit · resets at [moment]; it is tried again at [clock] (in [time])
     · trying with one agent
-    ✓ the limit is lifted
+    ✓ agents are served again
     ✓ item-001  [time]
     ✓ item-002  [time]
     ✓ map: 2/2 done  [time]

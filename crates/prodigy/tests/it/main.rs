@@ -82,6 +82,7 @@ mod map_worktrees;
 mod map_world;
 mod money;
 mod money_cut_off;
+mod no_access;
 mod overload;
 mod permissions;
 mod places;

@@ -26,7 +26,6 @@ map:
   input:
     items:
       - hang
-      - "401"
       - "429"
       - "500"
       - "529"
@@ -57,7 +56,6 @@ map:
     );
     assert_code(&go(&world), 0);
     assert_snapshot!(deaths(&world), @"
-    401 auth_failed: Invalid API key · Fix external API key
     429 rate_limited: API Error: Request rejected (429) · This request would excee
     500 dependency_unavailable: API Error: 500 Internal server error. This is a server-side
     529 provider_overloaded: API Error: 529 Overloaded. This is a server-side issue, usua
@@ -144,7 +142,7 @@ fn every_fault_of_codex_has_its_reason_code() {
         &model,
         r#"
 map:
-  input: { items: [hang, "401", "429", "500", "529", cut, kill, malformed, overflow, refusal, text, good, bad] }
+  input: { items: [hang, "429", "500", "529", cut, kill, malformed, overflow, refusal, text, good, bad] }
   item_key: item
   max_parallel: 4
   agent_template:
@@ -164,7 +162,6 @@ map:
     );
     assert_code(&go(&world), 0);
     assert_snapshot!(deaths(&world), @"
-    401 auth_failed: unexpected status 401 Unauthorized: Incorrect API key provid
     429 rate_limited: exceeded retry limit, last status: 429 Too Many Requests
     500 provider_overloaded: We’re currently experiencing high demand, which may cause te
     529 provider_overloaded: Selected model is at capacity. Please try a different model

@@ -67,7 +67,7 @@ map:
 fn every_fault_leads_to_its_reason_code() {
     // What is wrong with an account says nothing about an item, a conflict needs two, and a
     // mismatch needs a schema.
-    let others = ["usage_limit", "out_of_credits", "conflict", "schema_mismatch"];
+    let others = ["auth_failed", "usage_limit", "out_of_credits", "conflict", "schema_mismatch"];
     let faults: Vec<&str> =
         SimulatedFault::WORDS.iter().copied().filter(|fault| !others.contains(fault)).collect();
     let world = faulty(&faults, "      commit_required: true\n      timeout: 5s");
@@ -82,7 +82,6 @@ fn every_fault_leads_to_its_reason_code() {
     rate_limited: rate_limited
     overloaded: provider_overloaded
     server_error: dependency_unavailable
-    auth_failed: auth_failed
     refusal: agent_refused
     max_turns: turn_limit
     over_budget: budget_exceeded

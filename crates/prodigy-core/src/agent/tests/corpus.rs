@@ -203,8 +203,8 @@ fn recorded_streams_lead_to_one_conclusion_each() {
     let table: Vec<String> = RUNS.iter().map(row).collect();
     insta::assert_snapshot!(table.join("\n"), @r#"
     claude/api-400: agent_error |  | $0 | 0/0/0/0
-    claude/api-401: auth_failed |  | $0 | 0/0/0/0
-    claude/api-403: auth_failed |  | $0 | 0/0/0/0
+    claude/api-401: limited Access - until never |  | $0 | 0/0/0/0
+    claude/api-403: limited Access - until never |  | $0 | 0/0/0/0
     claude/api-404: agent_error |  | $0 | 0/0/0/0
     claude/api-413: payload_too_large |  | $0 | 0/0/0/0
     claude/api-429-unified: rate_limited |  | $0 | 0/0/0/0
@@ -236,7 +236,7 @@ fn recorded_streams_lead_to_one_conclusion_each() {
     claude/max-turns: turn_limit |  | $0.00236 | 200/40/1800/80
     claude/no-credit: limited Credits - until never |  | $0 | 0/0/0/0
     claude/no-such-host: network_error |  | $0 | 0/0/0/0
-    claude/not-logged-in: auth_failed |  | $0 | 0/0/0/0
+    claude/not-logged-in: limited Access - until never |  | $0 | 0/0/0/0
     claude/output-too-long: context_overflow |  | $0.00472 | 400/80/3600/160
     claude/overloaded-midway: answered | done | $0.00008 | 5/3/0/0
     claude/partial-messages: answered | done | $0.00236 | 200/40/1800/80
@@ -258,8 +258,8 @@ fn recorded_streams_lead_to_one_conclusion_each() {
     claude/text: answered | done | $0.00118 | 100/20/900/40
     claude/two-tools-one-fails: answered | done | $0.00236 | 200/40/1800/80
     codex/api-400: agent_error |  | $- | 0/0/0/0
-    codex/api-401: auth_failed |  | $- | 0/0/0/0
-    codex/api-403: auth_failed |  | $- | 0/0/0/0
+    codex/api-401: limited Access - until never |  | $- | 0/0/0/0
+    codex/api-403: limited Access - until never |  | $- | 0/0/0/0
     codex/api-404: agent_error |  | $- | 0/0/0/0
     codex/api-413: payload_too_large |  | $- | 0/0/0/0
     codex/api-429: rate_limited |  | $- | 0/0/0/0
@@ -273,7 +273,7 @@ fn recorded_streams_lead_to_one_conclusion_each() {
     codex/hand-usage-limit-in-days: limited Usage - until 2026-11-19T13:12:00Z |  | $- | 0/0/0/0
     codex/hand-workspace-out-of-credits: limited Credits - until never |  | $- | 0/0/0/0
     codex/killed: agent_crashed |  | $- | 0/0/0/0
-    codex/no-key: auth_failed |  | $- | 0/0/0/0
+    codex/no-key: limited Access - until never |  | $- | 0/0/0/0
     codex/not-included: limited Credits - until never |  | $- | 0/0/0/0
     codex/patch: answered | done | $- | 280/40/1800/0
     codex/quota: limited Credits - until never |  | $- | 0/0/0/0

@@ -158,7 +158,7 @@ fn what_is_said_outside_the_stream_explains_an_end_without_a_result() {
     agent_error: the agent exited with code 1 without a result: error: unknown option '--nonsense'
     agent_error: the agent exited with code 1 without a result: Error: Input must be provided either through stdin or as a prompt argument when using --print
     network_error: the agent exited with code 1 without a result: Error: connect ECONNREFUSED 127.0.0.1:443
-    auth_failed: the agent exited with code 1 without a result: Invalid API key · Please run /login
+    limited: the agent exited with code 1 without a result: Invalid API key · Please run /login
     disk_full: the agent exited with code 1 without a result: write EPIPE: ENOSPC: no space left on device
     limited: You've hit your session limit · resets 8pm (UTC)
     limited: Claude AI usage limit reached|1794826800
@@ -200,7 +200,7 @@ fn people_are_told_why() {
     claude/schema-broken: schema_invalid: Failed to provide valid structured output after 2 attempts — last StructuredOutput error: Output does not match required schema: root: must have required property 'summary', /files: must be integer
     claude/schema-ignored: output_unparseable: the agent's answer is not in the form that its schema asks for
     claude/subscription-weekly: limited: You've hit your weekly limit · resets Nov 20, 4am (America/New_York)
-    codex/api-401: auth_failed: unexpected status 401 Unauthorized: Incorrect API key provided: sk-test., url: http://127.0.0.1:8392/v1/responses
+    codex/api-401: limited: unexpected status 401 Unauthorized: Incorrect API key provided: sk-test., url: http://127.0.0.1:8392/v1/responses
     codex/context-window: context_overflow: Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying
     ");
 }

@@ -80,21 +80,21 @@ fn each_word_of_claude_code_has_its_reason_code() {
         format!("{word}: {error}{other}")
     };
     insta::assert_snapshot!(words.map(row).join("\n"), @"
-    account_on_hold: auth_failed
-    api_key_auth_disabled: auth_failed
-    authentication_failed: auth_failed
+    account_on_hold: limited (Access)
+    api_key_auth_disabled: limited (Access)
+    authentication_failed: limited (Access)
     autocompact_thrashing: context_overflow
     billing_error: limited (Credits)
     budget_exhausted: budget_exceeded
-    cloud_credential_error: auth_failed
+    cloud_credential_error: limited (Access)
     computer_slept: network_error
     connection_failed: network_error
     dlp_request_denied: permission_denied
     empty_completion: agent_crashed
-    gateway_session_expired: auth_failed
-    gateway_signin_required: auth_failed
+    gateway_session_expired: limited (Access)
+    gateway_signin_required: limited (Access)
     hook_denied: permission_denied
-    invalid_credential_header: auth_failed
+    invalid_credential_header: limited (Access)
     long_context_credits_required: limited (Credits)
     malformed_tool_use_exhausted: agent_crashed
     max_output_tokens: context_overflow
@@ -102,21 +102,21 @@ fn each_word_of_claude_code_has_its_reason_code() {
     model_requires_usage_credits: limited (Credits)
     network_edge_blocked: network_error
     no_response: network_error
-    oauth_org_not_allowed: auth_failed
-    org_disabled_credential: auth_failed
+    oauth_org_not_allowed: limited (Access)
+    org_disabled_credential: limited (Access)
     overloaded: provider_overloaded
     prompt_too_long: context_overflow
-    provider_credentials: auth_failed
+    provider_credentials: limited (Access)
     rate_limit: rate_limited
     safety_monitor_blocked: agent_refused
     server_error: dependency_unavailable
     something_new: agent_error
-    stored_login_refused: auth_failed
+    stored_login_refused: limited (Access)
     stream_idle_timeout: network_error
     structured_output_retry_exhausted: schema_invalid
     tls_untrusted_ca: network_error
     usage_limit_reached: limited (Usage), as a reason agent_error
-    verification_required: auth_failed
+    verification_required: limited (Access)
     ");
 }
 
@@ -129,8 +129,8 @@ fn each_status_of_a_server_has_its_reason_code() {
     };
     insta::assert_snapshot!(statuses.map(row).join("\n"), @"
     400: agent_error
-    401: auth_failed
-    403: auth_failed
+    401: limited (Access)
+    403: limited (Access)
     404: agent_error
     408: dependency_unavailable
     413: payload_too_large
@@ -148,7 +148,7 @@ fn where_a_result_has_no_word_the_message_before_it_counts_and_then_the_text() {
     let said = r#"{"type":"assistant","message":{"id":"a","model":"<synthetic>","content":[{"type":"text","text":"x"}]},"error":"authentication_failed","is_api_error_message":true}"#;
     let none = r#""errors":[]"#;
     assert_eq!(meaning("", "x", none), "agent_error");
-    assert_eq!(meaning(&format!("{said}\n"), "x", none), "auth_failed");
+    assert_eq!(meaning(&format!("{said}\n"), "x", none), "limited (Access)");
     assert_eq!(meaning("", "connect ECONNREFUSED 127.0.0.1:443", none), "network_error");
     let word = r#""api_error":"overloaded""#;
     assert_eq!(meaning(&format!("{said}\n"), "ECONNREFUSED", word), "provider_overloaded");

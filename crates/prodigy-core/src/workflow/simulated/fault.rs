@@ -53,7 +53,7 @@ faults! {
     /// The provider fails: status 500.
     ServerError = "server_error" ("`dependency_unavailable`");
     /// The provider refuses the credential: status 401.
-    AuthFailed = "auth_failed" ("`auth_failed`");
+    AuthFailed = "auth_failed" ("none; the job stops with exit code 6");
     /// The usage limit of the account is reached, for every attempt of the job until it is reset.
     UsageLimit = "usage_limit" ("none; the job waits for the reset");
     /// The account has no money left: status 400.

@@ -249,6 +249,7 @@ fn pause(reason: PauseReason) -> &'static str {
         PauseReason::ItemsOutstanding => "items outstanding",
         PauseReason::UsageLimit => "usage limit",
         PauseReason::OutOfCredits => "out of credits",
+        PauseReason::NoAccess => "no access",
         PauseReason::Budget => "budget",
     }
 }
