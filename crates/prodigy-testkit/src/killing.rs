@@ -276,6 +276,20 @@ impl Trial {
     }
 }
 
+/// Runs prodigy and kills it right after its `nth` record of a kind, from 1.
+///
+/// Panics if it ends before that.
+pub fn kill_at_record(world: &World, args: &[&str], kind: &str, nth: u32) {
+    let mut watch = JournalWatch::for_record(&world.home(), kind, nth);
+    let log = world.root().join("killed.log");
+    let output = File::create(&log).unwrap();
+    let errors = output.try_clone().unwrap();
+    let mut child = world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
+    let end = wait(&mut child, START_LIMIT, Some(&mut watch));
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    assert!(end.is_none() && watch.is_due(), "no {kind} {nth}: {end:?}\n{said}");
+}
+
 /// Checks that no process of a world is left: each has the world's home in its environment.
 pub fn check_processes(world: &World) -> Result<(), String> {
     let until = Instant::now() + LINGER_LIMIT;

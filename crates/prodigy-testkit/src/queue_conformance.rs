@@ -66,7 +66,13 @@ fn failure() -> Failure {
 }
 
 fn failed() -> Outcome {
-    Outcome::Failed { step: None, failure: failure(), duration_ms: 1, cost_usd: 0.0 }
+    Outcome::Failed {
+        step: None,
+        failure: failure(),
+        duration_ms: 1,
+        cost_usd: 0.0,
+        secured: false,
+    }
 }
 
 async fn claimed<Q: WorkQueue>(queue: &Q, rule: &str, of: u32) -> Claim {
@@ -288,6 +294,9 @@ async fn work<Q: WorkQueue>(queue: Q, number: u32) -> Vec<u32> {
             tokio::task::yield_now().await;
         }
         let mut settled = queue.finish(claim, failed()).await;
+        if let Settled::Secure { claim } = settled {
+            settled = queue.finish(claim, failed().secured()).await;
+        }
         if let Settled::Handle { claim, failure, .. } = settled {
             settled = queue.finish(claim, Outcome::Handled { failure, handler: None }).await;
         }
@@ -306,6 +315,10 @@ async fn distribute<Q: WorkQueue>(queue: &Q) -> BTreeSet<u32> {
     let mut heard = BTreeSet::new();
     while u32::try_from(heard.len()).is_ok_and(|heard| heard < AGENTS * ROUNDS) {
         let FinishedAttempt { assignment, outcome } = queue.finished().await;
+        if outcome == failed() {
+            queue.secure(assignment.agent);
+            continue;
+        }
         if matches!(outcome, Outcome::Failed { .. }) && assignment.item.is_multiple_of(10) {
             queue.handle(assignment.agent, "rescue".to_owned(), failure());
             continue;

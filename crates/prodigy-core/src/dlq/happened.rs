@@ -179,6 +179,11 @@ impl Letter {
         };
         self.merging = None;
         self.add(&result, failed.attempt);
+        // What it left was told before it had failed.
+        if let Some(worktree) = &mut self.worktree {
+            let printed = self.history.last().map(|last| last.output_tail.clone());
+            worktree.error_logs = printed.filter(|printed| !printed.is_empty());
+        }
     }
 
     fn complete(&mut self, record: &Record, done: &AgentCompleted) {

@@ -102,6 +102,7 @@ impl MapState {
                 if !path.is_empty() && !path.starts_with("refs/") {
                     self.kept.insert(at);
                 }
+                self.secured.insert(at);
                 Ok(())
             }
             // What else happens to an item leaves it where it is.
@@ -215,6 +216,7 @@ impl MapState {
             return Err(Misplaced);
         }
         let probe = matches!(self.breaker, Breaker::HalfOpen { .. });
+        self.secured.remove(&at);
         let item = self.item_mut(at)?;
         if item.correlation_id.is_none() {
             item.correlation_id = Some(correlation_id.to_owned());

@@ -78,6 +78,8 @@ pub enum ItemInput {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
+        /// Whether what it left behind is safe, so that the item may fail for good.
+        secured: bool,
     },
     /// An attempt ran into a limit of an account: it counts as not made.
     Limited {
@@ -91,8 +93,10 @@ pub enum ItemInput {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
+        /// Whether what it left behind is safe, so that the item may fail for good.
+        secured: bool,
     },
-    /// The handler of the error policy ended.
+    /// The handler of the error policy ended; what the item left behind is safe.
     Handled {
         /// Who ran it.
         agent: AgentId,
@@ -185,6 +189,12 @@ pub enum ItemAction {
         /// Whether somebody decided that what is not known to be made outside is made again.
         may_repeat: bool,
     },
+    /// Make safe what an attempt left behind with which its item fails for good, and send its
+    /// outcome once more.
+    Secure {
+        /// Who made it.
+        agent: AgentId,
+    },
     /// Run the handler of the error policy where the attempt was made.
     Handle {
         /// Who runs it.
@@ -239,17 +249,18 @@ pub(super) fn hear(
         ItemInput::Claimed { item, allowed, forced } => scene.claimed(item, allowed, forced),
         ItemInput::Unclaimed { .. } => Decision { tick: true, ..Decision::default() },
         ItemInput::Completed { agent, item, done } => scene.completed(agent, item, *done),
-        ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd } => {
+        ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd, secured } => {
             let then = AfterAttempt::Retry;
             let attempt = 0;
             let name = step.as_deref().and_then(|path| surroundings.names.of_item(path));
             // An exit code alone says nothing: many items fail with the same one.
             let failure = told(failure, name.as_deref());
             let failed = AgentFailed { attempt, step, name, failure, duration_ms, cost_usd, then };
-            scene.failed(agent, item, failed)
+            scene.failed(agent, item, failed, secured)
         }
-        ItemInput::Limited { agent, item, limit, duration_ms, cost_usd } => {
-            scene.limited(agent, item, limit, duration_ms, cost_usd)
+        ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured } => {
+            let took = Took { duration_ms, cost_usd };
+            scene.limited(agent, item, limit, took, secured)
         }
         ItemInput::Handled { agent, item, failure, handler } => {
             let handler = handler.map(|broken| told(broken, None));

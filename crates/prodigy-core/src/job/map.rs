@@ -35,6 +35,9 @@ pub struct MapState {
     /// The places of the items whose worktrees were kept as they are.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub kept: BTreeSet<u32>,
+    /// The places of the items of whose last attempt something was kept, in whatever form.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secured: BTreeSet<u32>,
     /// When a dead letter was last claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_replay: Option<Timestamp>,
@@ -61,6 +64,8 @@ struct Stored {
     tally: Tally,
     #[serde(default)]
     kept: BTreeSet<u32>,
+    #[serde(default)]
+    secured: BTreeSet<u32>,
     #[serde(default)]
     last_replay: Option<Timestamp>,
     #[serde(default)]
@@ -334,7 +339,7 @@ impl MapState {
 impl From<Stored> for MapState {
     fn from(stored: Stored) -> Self {
         let Stored { total, sha256, items, counts, judged, breaker, .. } = stored;
-        let Stored { tally, kept, last_replay, ceiling, cut_at, .. } = stored;
+        let Stored { tally, kept, secured, last_replay, ceiling, cut_at, .. } = stored;
         let mut index = Index::default();
         for (at, item) in (0..).zip(&items) {
             index.by_id.insert(item.id.clone(), at);
@@ -349,6 +354,7 @@ impl From<Stored> for MapState {
             breaker,
             tally,
             kept,
+            secured,
             last_replay,
             ceiling,
             cut_at,

@@ -4,6 +4,7 @@ mod conflicts;
 mod limits;
 mod pace;
 mod replays;
+mod securing;
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -327,6 +328,7 @@ impl World {
                         limit: limit(fate, self.now),
                         duration_ms: 1,
                         cost_usd: 0.0,
+                        secured: true,
                     },
                     Fate::FailsEarly => {
                         let failed = failed(agent, item, Fate::FailsEarly);
@@ -377,7 +379,8 @@ impl World {
                 Some(input) => input,
                 None => return vec![],
             },
-            ItemAction::Release { .. } => return vec![],
+            // What is failed here left nothing, so that nobody has to make it safe.
+            ItemAction::Secure { .. } | ItemAction::Release { .. } => return vec![],
         };
         let used = match &input {
             ItemInput::Completed { agent, item, .. }
@@ -419,7 +422,7 @@ impl World {
 /// Returns that an attempt failed.
 fn failed(agent: AgentId, item: u32, fate: Fate) -> ItemInput {
     let (step, failure) = (Some("1".into()), failure(fate));
-    ItemInput::Failed { agent, item, step, failure, duration_ms: 1, cost_usd: 0.0 }
+    ItemInput::Failed { agent, item, step, failure, duration_ms: 1, cost_usd: 0.0, secured: true }
 }
 
 fn failure(fate: Fate) -> Failure {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     Action, Decision, Job, MapRules, MapState, Stage, Surroundings,
+    conflict::Took,
     items::ItemAction,
     map::{ItemState, Merging},
     spending::{self, later},
@@ -24,6 +25,16 @@ enum Verdict {
     DeadLetter,
     Skip,
     Handler(String),
+}
+
+impl Verdict {
+    /// Returns whether the item has failed for good.
+    fn ends_item(&self) -> bool {
+        match self {
+            Self::DeadLetter | Self::Skip => true,
+            Self::Retry { .. } | Self::Handler(_) => false,
+        }
+    }
 }
 
 /// The items and what holds for them.
@@ -75,7 +86,15 @@ impl Scene<'_> {
         Decision { facts, actions, tick: true, wake: None }
     }
 
-    pub(super) fn failed(&self, agent: AgentId, at: u32, mut failed: AgentFailed) -> Decision {
+    /// Decides over an item whose attempt failed. It fails for good only once what it left
+    /// behind is safe: from the record on that says so, nobody looks for it any more.
+    pub(super) fn failed(
+        &self,
+        agent: AgentId,
+        at: u32,
+        mut failed: AgentFailed,
+        secured: bool,
+    ) -> Decision {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
         failed.attempt = item.attempts + 1;
         if item.is_uncertain() {
@@ -83,6 +102,9 @@ impl Scene<'_> {
         }
         let failure = failed.failure.clone();
         let verdict = self.verdict(item, &failure);
+        if !secured && verdict.ends_item() {
+            return Decision::act(Action::Item(ItemAction::Secure { agent }));
+        }
         failed.then = match verdict {
             Verdict::Retry { .. } => AfterAttempt::Retry,
             Verdict::DeadLetter => AfterAttempt::DeadLetter,
@@ -133,9 +155,10 @@ impl Scene<'_> {
         agent: AgentId,
         at: u32,
         limit: Limit,
-        duration_ms: u64,
-        cost_usd: f64,
+        took: Took,
+        secured: bool,
     ) -> Decision {
+        let Took { duration_ms, cost_usd } = took;
         let handling = Stage::Handling { agent };
         let handled = self.map.item(at).filter(|item| item.stage == handling);
         let resolved = self.resolving(agent, at).map(|(item, _)| item);
@@ -155,8 +178,9 @@ impl Scene<'_> {
                 cost_usd,
                 then: AfterAttempt::DeadLetter,
             };
-            let mut decision = self.failed(agent, at, failed);
-            decision.facts.extend(paused.map(Fact::from));
+            let mut decision = self.failed(agent, at, failed, secured);
+            // Until it has failed for good, the outcome comes once more.
+            decision.facts.extend(paused.map(Fact::from).filter(|_| secured));
             return decision;
         }
         let event = Event::AgentReleased { reason, duration_ms, cost_usd };

@@ -93,14 +93,26 @@ impl Queue {
     }
 
     /// Returns the jobs of the repository that have dead letters, open or closed, by name.
+    ///
+    /// A run that was killed may not have written any of them: its job is looked at, and one
+    /// that cannot be read is returned, so that whoever opens it is told.
     pub fn jobs(layout: &Layout) -> Result<Vec<JobId>, Error> {
         let mut jobs = Vec::new();
-        for job in layout.dlq_jobs()? {
-            let has_index = layout.dlq_index(&job).symlink_metadata().is_ok();
-            if has_index || !Self::unread(layout, &job).files()?.is_empty() {
+        for job in layout.jobs()? {
+            if layout.dlq_index(&job).symlink_metadata().is_err()
+                && catch_up(layout, &job, None).is_err()
+            {
                 jobs.push(job);
             }
         }
+        for job in layout.dlq_jobs()? {
+            let has_index = layout.dlq_index(&job).symlink_metadata().is_ok();
+            let is_known = jobs.contains(&job);
+            if !is_known && (has_index || !Self::unread(layout, &job).files()?.is_empty()) {
+                jobs.push(job);
+            }
+        }
+        jobs.sort_unstable();
         Ok(jobs)
     }
 

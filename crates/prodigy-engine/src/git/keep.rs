@@ -112,7 +112,8 @@ impl Repo {
             return Ok(());
         }
         let name = format!("refs/heads/{branch}");
-        self.call(&["update-ref", "--no-deref", "-m", "prodigy: keep", &name, commit]).run()?;
+        let update = ["update-ref", "--no-deref", "-m", "prodigy: keep", &name, commit];
+        self.call(&update).durable().run()?;
         Ok(())
     }
 

@@ -81,6 +81,19 @@ impl State {
     }
 }
 
+impl State {
+    /// Gives an agent a new claim for its attempt; returns where it waits, if it does.
+    fn renew(&mut self, agent: AgentId) -> Option<(Claim, oneshot::Sender<Settled>)> {
+        self.tokens += 1;
+        let token = self.tokens;
+        let held = self.seats.get_mut(&agent)?.held.as_mut()?;
+        held.token = Some(token);
+        let claim = Claim { assignment: held.assignment.clone(), token };
+        // An agent that does not wait any more is one that the run has ended.
+        held.waiting.take().map(|waiting| (claim, waiting))
+    }
+}
+
 impl WorkQueue for LocalQueue {
     fn submit(&self, assignment: Assignment) {
         let mut state = self.lock();
@@ -147,17 +160,14 @@ impl WorkQueue for LocalQueue {
         }
     }
 
+    fn secure(&self, agent: AgentId) {
+        if let Some((claim, waiting)) = self.lock().renew(agent) {
+            waiting.send(Settled::Secure { claim }).ok();
+        }
+    }
+
     fn handle(&self, agent: AgentId, name: String, failure: Failure) {
-        let mut state = self.lock();
-        state.tokens += 1;
-        let token = state.tokens;
-        let Some(held) = state.seats.get_mut(&agent).and_then(|seat| seat.held.as_mut()) else {
-            return;
-        };
-        held.token = Some(token);
-        let claim = Claim { assignment: held.assignment.clone(), token };
-        if let Some(waiting) = held.waiting.take() {
-            // An agent that does not wait any more is one that the run has ended.
+        if let Some((claim, waiting)) = self.lock().renew(agent) {
             waiting.send(Settled::Handle { claim, name, failure }).ok();
         }
     }

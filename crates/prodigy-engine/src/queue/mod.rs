@@ -63,6 +63,8 @@ pub enum Outcome {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
+        /// Whether what it left behind is safe, so that the item may fail for good.
+        secured: bool,
     },
     /// It ran into a limit of an account; it counts as not made.
     Limited {
@@ -72,6 +74,8 @@ pub enum Outcome {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
+        /// Whether what it left behind is safe, so that the item may fail for good.
+        secured: bool,
     },
     /// The handler of the error policy ended, after a failed attempt.
     Handled {
@@ -104,13 +108,30 @@ pub enum Outcome {
     Released,
 }
 
-/// What the loop makes of an outcome that it has recorded.
+impl Outcome {
+    /// Returns the same outcome of an attempt whose remains are safe.
+    #[must_use]
+    pub fn secured(mut self) -> Self {
+        if let Self::Failed { secured, .. } | Self::Limited { secured, .. } = &mut self {
+            *secured = true;
+        }
+        self
+    }
+}
+
+/// What the loop makes of an outcome.
 #[derive(Debug, PartialEq)]
 pub enum Settled {
     /// The agent is free. A failed item's worktree may be worth keeping.
     Released {
         /// Whether the item has failed for good.
         failed: bool,
+    },
+    /// The item fails for good: what the attempt left behind has to be made safe before that is
+    /// recorded.
+    Secure {
+        /// The same attempt, to be finished once more with the same outcome.
+        claim: Claim,
     },
     /// The handler of the error policy has to run where the attempt was made.
     Handle {
@@ -145,7 +166,7 @@ pub struct Held {
 
 /// What both sides can say to each other.
 ///
-/// The loop calls `submit`, `finished`, `settle`, `handle` and `snapshot`; agents call
+/// The loop calls `submit`, `finished`, `settle`, `secure`, `handle` and `snapshot`; agents call
 /// `claim`, `extend` and `finish`.
 pub trait WorkQueue: Clone + Send + Sync + 'static {
     /// Hands an attempt out. An attempt that is already held is not handed out twice.
@@ -168,6 +189,9 @@ pub trait WorkQueue: Clone + Send + Sync + 'static {
 
     /// Frees an agent whose outcome is recorded.
     fn settle(&self, agent: AgentId, failed: bool);
+
+    /// Has an agent make safe what its attempt left behind.
+    fn secure(&self, agent: AgentId);
 
     /// Has an agent run the handler of the error policy.
     fn handle(&self, agent: AgentId, name: String, failure: Failure);

@@ -200,13 +200,15 @@ impl Ended {
     pub(super) fn outcome(self, base: &str, left: Option<&Leftover>) -> Outcome {
         let duration_ms = millis(self.took);
         if let Some(limit) = self.limit.filter(|_| self.interrupted) {
-            return Outcome::Limited { limit, duration_ms, cost_usd: self.cost_usd };
+            let cost_usd = self.cost_usd;
+            return Outcome::Limited { limit, duration_ms, cost_usd, secured: false };
         }
         if self.interrupted {
             return Outcome::Released;
         }
         if let Some((step, failure)) = self.failed {
-            return Outcome::Failed { step, failure, duration_ms, cost_usd: self.cost_usd };
+            let cost_usd = self.cost_usd;
+            return Outcome::Failed { step, failure, duration_ms, cost_usd, secured: false };
         }
         let uncommitted = left.map_or(0, |left| left.uncommitted.len());
         Outcome::Completed(Box::new(AgentCompleted {

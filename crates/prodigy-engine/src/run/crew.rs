@@ -151,7 +151,6 @@ impl Run {
         let merges = match map.isolation {
             Isolation::Shared => None,
             Isolation::Worktree => {
-                self.recover_worktrees(&worktrees)?;
                 let parts = &self.parts;
                 let (guard, answers) = (parts.guard.clone(), parts.merged.0.clone());
                 let (branch, preserve) = (job_tree.branch(), policy.preserve_worktrees);

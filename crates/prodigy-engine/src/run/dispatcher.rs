@@ -78,6 +78,7 @@ impl Run {
         self.check_settings()?;
         self.begin_watch()?;
         self.keep_conflicts()?;
+        self.recover_worktrees()?;
         loop {
             let mut batch = Batch { events_only: true, ..Batch::default() };
             let first = self.next_input().await?;
@@ -111,7 +112,8 @@ impl Run {
             self.parts.wake = again.or(decision.wake);
         }
         let watched = self.watched(&decision.facts);
-        self.write(watched.into_iter().chain(decision.facts).collect(), batch)?;
+        let facts = self.with_unmerged(decision.facts)?;
+        self.write(watched.into_iter().chain(facts).collect(), batch)?;
         batch.actions.extend(decision.actions);
         // One is enough: it looks at everything.
         if decision.tick && !self.inputs.contains(&Input::Tick) {
@@ -165,7 +167,6 @@ impl Run {
         for record in &batch.records {
             self.parts.settings.reporter.record(record, &self.job);
             self.project(record)?;
-            self.tell_unmerged(record)?;
         }
         for action in batch.actions {
             if let Action::Finish(ending) = action {

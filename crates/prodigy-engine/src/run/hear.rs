@@ -58,11 +58,11 @@ impl Run {
         }
         Input::Item(match finished.outcome {
             Outcome::Completed(done) => ItemInput::Completed { agent, item, done },
-            Outcome::Failed { step, failure, duration_ms, cost_usd } => {
-                ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd }
+            Outcome::Failed { step, failure, duration_ms, cost_usd, secured } => {
+                ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd, secured }
             }
-            Outcome::Limited { limit, duration_ms, cost_usd } => {
-                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd }
+            Outcome::Limited { limit, duration_ms, cost_usd, secured } => {
+                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured }
             }
             Outcome::Handled { failure, handler } => {
                 ItemInput::Handled { agent, item, failure, handler }

@@ -33,6 +33,10 @@ impl Run {
             ItemAction::Resolve { agent, item, attempt, conflict } => {
                 self.assign(agent, item, attempt, false, Some(Box::new(conflict)))
             }
+            ItemAction::Secure { agent } => {
+                self.parts.queue.secure(agent);
+                Ok(())
+            }
             ItemAction::Handle { agent, name, failure, .. } => {
                 self.parts.queue.handle(agent, name, failure);
                 Ok(())
@@ -88,11 +92,6 @@ impl Run {
 
     /// Brings the job's worktree to its branch when the items are done, and lets the agents go.
     pub(super) async fn sync_tree(&mut self) -> Result<(), Error> {
-        if self.parts.agents.crew.is_none() {
-            // No agent was needed in this run, but one before it may have been cut off.
-            let worktrees = self.parts.settings.layout.worktrees_dir(&self.parts.id);
-            self.recover_worktrees(&worktrees)?;
-        }
         self.parts.agents.dismiss().await;
         self.settle_letters();
         self.check_settings()?;

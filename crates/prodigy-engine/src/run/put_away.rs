@@ -1,6 +1,6 @@
 //! What becomes of a worktree when an attempt is over, and of what is left when it is tried again.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use prodigy_core::{
     event::{Event, Fact, LeftBehind},
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     git::{ChangeKind, ChangedFile, Leftover, Slot},
     step::Identity,
-    store::{Layout, write_projection},
+    store::{self, Layout},
 };
 
 /// How many files are named of those that were not committed, and how much of each name.
@@ -65,6 +65,12 @@ impl Desk {
             Some(_) | None => (Some(slot), None),
         };
         let Some(slot) = slot else { return };
+        let is_nowhere = |left: &LeftBehind| left.uncommitted.is_some() && left.patch.is_none();
+        let keeping = match keeping {
+            // What is too much for a patch is kept all the same.
+            Keeping::Nothing if behind.as_deref().is_some_and(is_nowhere) => Keeping::Reference,
+            keeping => keeping,
+        };
         match keeping {
             Keeping::Worktree => self.keep_worktree(slot, ended, behind).await,
             Keeping::Reference => self.keep_reference(slot, &ended, behind).await,
@@ -164,7 +170,7 @@ impl Desk {
         ended: &PutAway,
         behind: Option<Box<LeftBehind>>,
     ) {
-        let (name, attempt) = (failed_reference(&self.crew, &ended.id), ended.attempt);
+        let (name, attempt) = (failed_reference(&self.crew.job, &ended.id), ended.attempt);
         match blocking(move || slot.record(&name, attempt).map(|name| (slot, name))).await {
             Ok((slot, name)) => {
                 self.slot = Some(slot);
@@ -203,7 +209,7 @@ impl Desk {
         let Some(item) = identity.item.as_ref().filter(|item| self.crew.rises(&item.id)) else {
             return Ok(());
         };
-        let reference = failed_reference(&self.crew, &item.id);
+        let reference = failed_reference(&self.crew.job, &item.id);
         let (repo, branch) = (self.crew.repo.clone(), branch.to_owned());
         let last = item.attempt.saturating_sub(1);
         blocking(move || repo.free_item_branch(&branch, &reference, last)).await?;
@@ -212,8 +218,8 @@ impl Desk {
 }
 
 /// Returns the reference that holds what an item left which failed for good.
-fn failed_reference(crew: &Crew, item: &ItemId) -> String {
-    format!("refs/prodigy/{}/failed/{item}", crew.job)
+pub(super) fn failed_reference(job: &JobId, item: &ItemId) -> String {
+    format!("refs/prodigy/{job}/failed/{item}")
 }
 
 /// Where patches are written.
@@ -264,7 +270,7 @@ impl Patches<'_> {
         }
         let file = self.layout.dlq_patch(self.job, id);
         let file = std::path::absolute(&file).unwrap_or(file);
-        match write_projection(&file, &patch.bytes) {
+        match write_patch(&file, &patch.bytes) {
             Ok(()) => (Some(text), Some(file.to_string_lossy().into_owned())),
             Err(error) => {
                 text.push_str(&no_patch(&error));
@@ -272,6 +278,14 @@ impl Patches<'_> {
             }
         }
     }
+}
+
+/// Writes a patch so that it is on disk: nothing else may have what is in it.
+fn write_patch(file: &Path, bytes: &[u8]) -> Result<(), store::Error> {
+    if let Some(directory) = file.parent() {
+        store::create_dir(directory)?;
+    }
+    store::write_atomic(file, bytes)
 }
 
 fn no_patch(error: &dyn std::error::Error) -> String {

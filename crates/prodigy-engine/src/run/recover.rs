@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prodigy_core::{
-    event::{Event, Fact, LeftBehind, Record},
+    event::{Event, Fact, LeftBehind},
     failure::FailureKind,
     ids::{AgentId, ItemId},
     job::{Input, POISON, Stage},
@@ -12,11 +12,15 @@ use prodigy_core::{
 
 use super::{Error, Run, crew::item_branch, parts::Parts, perform, put_away};
 
+/// The reason for which the worktree of a failed item is kept.
+const FAILED: &str = "the item failed";
+
 impl Run {
-    /// Records the worktrees of failed items that an earlier run kept without getting to say
-    /// so, keeps that of an item which ended the run, and removes what else its agents left.
-    pub(super) fn recover_worktrees(&mut self, worktrees: &Path) -> Result<(), Error> {
-        let (Some(map), Ok(entries)) = (&self.job.map, std::fs::read_dir(worktrees)) else {
+    /// Records the worktrees that an earlier run kept without getting to say so, makes safe what
+    /// items left that are not tried again, and removes what else its agents left.
+    pub(super) fn recover_worktrees(&mut self) -> Result<(), Error> {
+        let worktrees = self.parts.settings.layout.worktrees_dir(&self.parts.id);
+        let (Some(map), Ok(entries)) = (&self.job.map, std::fs::read_dir(&worktrees)) else {
             return Ok(());
         };
         let (mut kept, mut later, mut slots) = (Vec::new(), Vec::new(), Vec::new());
@@ -35,20 +39,19 @@ impl Run {
                 }
                 continue;
             };
-            let failed = matches!(item.stage, Stage::DeadLettered | Stage::Skipped);
-            if failed && !map.kept.contains(&at) {
-                kept.push((item.id.clone(), entry.path()));
+            if !map.kept.contains(&at) {
+                kept.push((item.id.clone(), reason(&item.stage), entry.path()));
             }
         }
         for path in later {
             self.parts.settings.repo.repair_worktree(&path)?;
         }
-        for (id, path) in kept {
+        for (id, reason, path) in kept {
             self.parts.settings.repo.repair_worktree(&path)?;
-            self.tell_found(id, &path, None);
+            self.tell_found(id, path.to_string_lossy().into_owned(), reason, None);
         }
         for (name, path) in slots {
-            if let Err(error) = self.keep_poison(&name, &path, worktrees) {
+            if let Err(error) = self.salvage(&name, &path, &worktrees) {
                 let path = path.display();
                 self.parts.note(&format!("warning: `{path}` could not be kept: {error}"));
             }
@@ -57,59 +60,85 @@ impl Run {
         Ok(())
     }
 
-    /// Keeps an agent's worktree if prodigy died too often while its item was under way: the
-    /// item is not tried again, so that nothing else shows what happened.
-    fn keep_poison(&mut self, name: &str, place: &Path, worktrees: &Path) -> Result<(), Error> {
-        let policy = self.parts.policy.as_ref().map(|policy| policy.preserve_worktrees);
-        let Some(map) = self.job.map.as_ref().filter(|_| policy != Some(Preserve::Never)) else {
-            return Ok(());
-        };
-        let suspects = map.items.iter().filter(|item| item.lost >= POISON);
-        let suspects: Vec<_> =
-            suspects.map(|item| (item.id.clone(), item.attempts.saturating_add(1))).collect();
-        if suspects.is_empty() {
-            return Ok(());
-        }
+    /// Makes safe what an item left in an agent's worktree, if the item is not tried again and
+    /// nothing says yet what it left.
+    ///
+    /// So it is if prodigy died too often while the item was under way, if something outside may
+    /// have been changed, and if the run was killed when the item had just failed for good.
+    fn salvage(&mut self, name: &str, place: &Path, worktrees: &Path) -> Result<(), Error> {
         let repo = self.parts.settings.repo.clone();
         let Some(tree) = repo.find_job_worktree(place, name)? else { return Ok(()) };
         // What it is on may have been left half written.
         let Ok(Some(branch)) = tree.checked_out() else { return Ok(()) };
-        let found = suspects.into_iter().find(|(id, _)| item_branch(&self.parts.id, id) == branch);
-        let Some((id, attempt)) = found else { return Ok(()) };
+        let Some((id, attempt)) = self.ended_on(&branch) else { return Ok(()) };
         let base = repo.commit(&format!("refs/heads/{}", perform::branch(&self.parts.id)))?;
         let Some(mut slot) = repo.find_slot(place, &branch, &base)? else { return Ok(()) };
         let Ok(left) = slot.examine() else { return Ok(()) };
-        if left.uncommitted.is_empty() && left.commits == 0 {
+        let commits = left.commits + left.astray;
+        if left.uncommitted.is_empty() && commits == 0 {
             return Ok(());
         }
-        let Parts { settings, mask, id: job, .. } = &self.parts;
+        let Parts { settings, mask, id: job, policy, .. } = &self.parts;
         let patches = put_away::Patches { layout: &settings.layout, job, mask };
         let (uncommitted, patch) = patches.uncommitted(&slot, &id, &left);
-        let kept = slot.keep_as(&worktrees.join(id.as_str()), attempt, None)?;
-        let (branch, commits) = (Some(branch), left.commits);
-        self.tell_found(id, &kept, Some(LeftBehind { branch, commits, uncommitted, patch }));
+        let preserve = policy.as_ref().map(|policy| policy.preserve_worktrees);
+        let path = if preserve != Some(Preserve::Never) {
+            let kept = slot.keep_as(&worktrees.join(id.as_str()), attempt, None)?;
+            kept.to_string_lossy().into_owned()
+        } else {
+            slot.name_commits(&left.head)?;
+            if uncommitted.is_some() && patch.is_none() {
+                slot.record(&put_away::failed_reference(job, &id), attempt)?
+            } else {
+                String::new()
+            }
+        };
+        let branch = (commits > 0 || preserve != Some(Preserve::Never)).then_some(branch);
+        let behind = LeftBehind { branch, commits, uncommitted, patch };
+        self.tell_found(id, path, FAILED, Some(behind));
         Ok(())
     }
 
-    fn tell_found(&mut self, id: ItemId, path: &Path, left: Option<LeftBehind>) {
-        let (path, reason) = (path.to_string_lossy().into_owned(), "the item failed".to_owned());
-        let event = Event::WorktreePreserved { path, reason, left: left.map(Box::new) };
+    /// Returns the item whose branch this is, with the number of its last attempt, if it is not tried again and nothing says what it left.
+    fn ended_on(&self, branch: &str) -> Option<(ItemId, u32)> {
+        let map = self.job.map.as_ref()?;
+        let id = branch.strip_prefix("prodigy/")?.strip_prefix(self.parts.id.as_str())?;
+        let (at, item) = map.find(&id.strip_prefix('/')?.parse().ok()?)?;
+        let has_failed = matches!(item.stage, Stage::DeadLettered | Stage::Skipped);
+        let is_given_up = item.lost >= POISON || item.is_uncertain();
+        let attempt = if has_failed { item.attempts } else { item.attempts.saturating_add(1) };
+        let is_ours = (has_failed || is_given_up) && !map.secured.contains(&at);
+        is_ours.then(|| (item.id.clone(), attempt))
+    }
+
+    fn tell_found(&mut self, id: ItemId, path: String, reason: &str, left: Option<LeftBehind>) {
+        let (reason, left) = (reason.to_owned(), left.map(Box::new));
+        let event = Event::WorktreePreserved { path, reason, left };
         self.inputs.push_back(Input::Inside(Fact { agent_id: None, item_id: Some(id), event }));
     }
 
-    /// Says where the commits of an item are that was given up because they conflict.
-    pub(super) fn tell_unmerged(&mut self, record: &Record) -> Result<(), Error> {
-        let (Event::ItemDeadLettered { failure, .. }, Some(id)) = (&record.event, &record.item_id)
-        else {
-            return Ok(());
-        };
-        if failure.kind != FailureKind::MergeConflict {
-            return Ok(());
+    /// Adds where the commits are of items that fail because these conflict; it is recorded
+    /// before that they failed.
+    pub(super) fn with_unmerged(&self, facts: Vec<Fact>) -> Result<Vec<Fact>, Error> {
+        let mut all = Vec::with_capacity(facts.len());
+        for fact in facts {
+            if let (Event::ItemDeadLettered { failure, .. }, Some(id)) =
+                (&fact.event, &fact.item_id)
+                && failure.kind == FailureKind::MergeConflict
+            {
+                all.extend(self.unmerged(id)?);
+            }
+            all.push(fact);
         }
+        Ok(all)
+    }
+
+    /// Says where the commits of an item are that cannot be merged.
+    fn unmerged(&self, id: &ItemId) -> Result<Option<Fact>, Error> {
         let branch = item_branch(&self.parts.id, id);
         let commits = self.count_unmerged(&branch)?;
         if commits == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let left = LeftBehind { branch: Some(branch), commits, ..LeftBehind::default() };
         let event = Event::WorktreePreserved {
@@ -117,9 +146,7 @@ impl Run {
             reason: "its commits are on its branch".to_owned(),
             left: Some(Box::new(left)),
         };
-        let fact = Fact { agent_id: None, item_id: Some(id.clone()), event };
-        self.inputs.push_back(Input::Inside(fact));
-        Ok(())
+        Ok(Some(Fact { agent_id: None, item_id: Some(id.clone()), event }))
     }
 
     /// Returns how many commits of an item's branch the job's branch has not.
@@ -128,5 +155,20 @@ impl Run {
         let Some(tip) = repo.branch(branch)? else { return Ok(0) };
         let target = format!("refs/heads/{}", perform::branch(&self.parts.id));
         Ok(repo.missing_from(&[tip], &target)? as u64)
+    }
+}
+
+/// Says why the worktree of an item is kept.
+fn reason(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::DeadLettered | Stage::Skipped => FAILED,
+        Stage::Pending
+        | Stage::Waiting { .. }
+        | Stage::Running { .. }
+        | Stage::Handling { .. }
+        | Stage::Merging(_)
+        | Stage::Conflicted(_)
+        | Stage::Resolving { .. }
+        | Stage::Successful => "prodigy was cut off when it had kept it",
     }
 }

@@ -17,7 +17,7 @@ use super::{
     crew::item_branch,
     merges,
     put_away::PutAway,
-    worker::{Desk, blocking},
+    worker::{Desk, blocking, is_orderly},
 };
 use crate::{
     git::{MergeBegun, MergeEnded, OpenMerge},
@@ -68,7 +68,7 @@ impl Desk {
                 Outcome::Resolved { commit, commits, duration_ms, cost_usd }
             }
             (Ended::Failed(_) | Ended::Interrupted, Some(limit)) => {
-                Outcome::Limited { limit, duration_ms, cost_usd }
+                Outcome::Limited { limit, duration_ms, cost_usd, secured: true }
             }
             (Ended::Interrupted, None) => Outcome::Released,
             (Ended::Failed(failure), None) => {
@@ -76,6 +76,12 @@ impl Desk {
             }
         };
         let left = if is_resolved { self.examine().await.ok().flatten() } else { None };
+        // What git or a supervisor failed at may be tried again.
+        let is_final =
+            matches!(&outcome, Outcome::Unresolved { failure, .. } if is_orderly(failure));
+        if is_final {
+            self.put_away_open(&id, attempt, merge.take(), conflict).await;
+        }
         let settled = self.crew.queue.finish(claim, outcome).await;
         let failed = matches!(settled, Settled::Released { failed: true });
         if failed {
@@ -84,7 +90,7 @@ impl Desk {
         if is_resolved {
             let clean = left.is_some();
             self.put_away(PutAway { id, attempt, left, failed: false, clean }).await;
-        } else {
+        } else if !is_final {
             self.put_away_open(&id, attempt, merge.filter(|_| failed), conflict).await;
         }
     }

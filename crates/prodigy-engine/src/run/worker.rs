@@ -7,7 +7,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
     policy::Allowance,
-    workflow::Isolation,
+    workflow::{Isolation, Preserve},
 };
 
 use super::{
@@ -89,8 +89,15 @@ impl Desk {
         }
         let over = self.attempt(&claim).await;
         let (id, mut left, mut is_clean) = (over.id, over.left, over.is_clean);
-        let mut is_done = matches!(&over.outcome, Outcome::Completed(done) if !done.has_commits());
-        let step = match &over.outcome {
+        let mut outcome = over.outcome;
+        if left.as_ref().is_some_and(|left| left.is_untouched)
+            && self.crew.preserve != Preserve::Always
+        {
+            // There is nothing to make safe.
+            outcome = outcome.secured();
+        }
+        let mut is_done = matches!(&outcome, Outcome::Completed(done) if !done.has_commits());
+        let step = match &outcome {
             Outcome::Failed { step, .. } => step.clone(),
             Outcome::Completed(_)
             | Outcome::Handled { .. }
@@ -99,7 +106,18 @@ impl Desk {
             | Outcome::Limited { .. }
             | Outcome::Released => None,
         };
-        let mut settled = self.crew.queue.finish(claim, over.outcome).await;
+        let attempt = assignment.attempt;
+        let mut is_secured = false;
+        let again = matches!(outcome, Outcome::Failed { .. } | Outcome::Limited { .. });
+        let again = again.then(|| outcome.clone().secured());
+        let mut settled = self.crew.queue.finish(claim, outcome).await;
+        if let Settled::Secure { claim } = settled {
+            let (id, left) = (id.clone(), left.clone());
+            self.secure(PutAway { id, attempt, left, failed: true, clean: is_clean }).await;
+            is_secured = true;
+            let outcome = again.unwrap_or(Outcome::Released);
+            settled = self.crew.queue.finish(claim, outcome).await;
+        }
         while let Settled::Handle { claim, name, failure } = settled {
             let identity = self.identity(&id, assignment.attempt);
             let failed = attempt::FailedStep { step: step.as_deref(), failure: &failure };
@@ -111,10 +129,17 @@ impl Desk {
             let outcome = match handler {
                 Some(broken) if self.is_stopped(&broken) => Outcome::Released,
                 handler => match self.limited.take() {
-                    Some(limit) => Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0 },
+                    Some(limit) => {
+                        Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: false }
+                    }
                     None => Outcome::Handled { failure, handler },
                 },
             };
+            if let Outcome::Handled { .. } = outcome {
+                let (id, left) = (id.clone(), left.clone());
+                self.secure(PutAway { id, attempt, left, failed: true, clean: is_clean }).await;
+                is_secured = true;
+            }
             settled = self.crew.queue.finish(claim, outcome).await;
         }
         let failed = match settled {
@@ -123,13 +148,16 @@ impl Desk {
                 failed
             }
             // Nobody waits for this any more: the run ends, or it was given to another.
-            Settled::Fenced | Settled::Handle { .. } => {
+            Settled::Fenced | Settled::Handle { .. } | Settled::Secure { .. } => {
                 (is_clean, is_done) = (false, false);
                 false
             }
         };
         if failed {
             self.crew.died(&id);
+        }
+        if is_secured {
+            return self.release_secured(failed, is_clean).await;
         }
         if is_done {
             // Nothing of the branch is needed once the worktree is on another one. An item
@@ -139,11 +167,6 @@ impl Desk {
         }
         let ended = PutAway { id, attempt: assignment.attempt, left, failed, clean: is_clean };
         self.put_away(ended).await;
-    }
-
-    /// Returns whether a handler was not let finish.
-    fn is_stopped(&self, broken: &Failure) -> bool {
-        broken.kind == FailureKind::Cancelled && self.crew.tools.stop.is_requested()
     }
 
     pub(super) fn identity(&self, id: &ItemId, attempt: u32) -> Identity {
@@ -166,7 +189,8 @@ impl Desk {
             Err(failure) => {
                 let mut over = Over::failed(id, failure);
                 if let Some(limit) = self.limited.take() {
-                    over.outcome = Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0 };
+                    over.outcome =
+                        Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: false };
                 }
                 return over;
             }
@@ -204,30 +228,6 @@ impl Desk {
             Some(slot) => slot.tree().head(),
             None => Ok(String::new()),
         }
-    }
-
-    /// Runs the handler of the error policy; returns why it failed, if it did.
-    async fn handle(
-        &self,
-        identity: &Identity,
-        place: u32,
-        name: &str,
-        failed: attempt::FailedStep<'_>,
-    ) -> Option<Failure> {
-        let Some(steps) = self.crew.handlers.get(name) else {
-            let message = format!("there is no handler `{name}`");
-            return Some(Failure::new(FailureKind::TemplateError, message));
-        };
-        let read = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
-        let item = match read {
-            Ok(item) => item,
-            Err(error) => {
-                return Some(Failure::new(FailureKind::WorktreeError, error.to_string()));
-            }
-        };
-        let workplace = self.workplace_at(identity.clone());
-        let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
-        attempt::handle(attempt, steps, name, failed).await
     }
 
     /// Returns where the job's branch stands.
@@ -279,7 +279,7 @@ impl Desk {
         Ok(self.workplace_at(identity))
     }
 
-    fn workplace_at(&self, identity: Identity) -> Workplace {
+    pub(super) fn workplace_at(&self, identity: Identity) -> Workplace {
         let tree: &JobTree = self.slot.as_ref().map_or(&self.crew.job_tree, Slot::tree);
         Workplace {
             tools: Arc::clone(&self.crew.tools),
@@ -354,7 +354,8 @@ impl Desk {
 impl Over {
     /// Makes one of an attempt that could not even begin.
     fn failed(id: ItemId, failure: Failure) -> Self {
-        let outcome = Outcome::Failed { step: None, failure, duration_ms: 0, cost_usd: 0.0 };
+        let (step, duration_ms, cost_usd) = (None, 0, 0.0);
+        let outcome = Outcome::Failed { step, failure, duration_ms, cost_usd, secured: false };
         Self { id, outcome, left: None, is_clean: false }
     }
 

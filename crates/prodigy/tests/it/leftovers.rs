@@ -208,7 +208,7 @@ map:
     fs::create_dir_all(directory.parent().unwrap()).unwrap();
     fs::write(&directory, "in the way").unwrap();
     assert_code(&go(&world), 0);
-    assert_snapshot!(told(&world, "item-001"), @r#"$ROOT/home/worktrees/repo/job/item-001 | the item failed | {"branch":"prodigy/job/item-001","uncommitted":"draft new; no patch was written: cannot write `$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-001.patch`: Not a directory (os error 20)"}"#);
+    assert_snapshot!(told(&world, "item-001"), @r#"$ROOT/home/worktrees/repo/job/item-001 | the item failed | {"branch":"prodigy/job/item-001","uncommitted":"draft new; no patch was written: `$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches` is not a directory"}"#);
 }
 
 #[test]

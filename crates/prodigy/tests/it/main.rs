@@ -109,6 +109,7 @@ mod resumed_money;
 mod review_run;
 mod review_security;
 mod run;
+mod safe_before_death;
 mod sandbox;
 mod sandbox_agents;
 mod secrets;

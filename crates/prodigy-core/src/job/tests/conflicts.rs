@@ -19,8 +19,8 @@ impl World {
         Some(match self.fates.next().unwrap_or(Fate::Commits) {
             Fate::Hangs => return None,
             fate @ (Fate::Limited | Fate::Broke) => {
-                let limit = limit(fate, self.now);
-                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd }
+                let (limit, secured) = (limit(fate, self.now), true);
+                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured }
             }
             fate @ (Fate::Fails | Fate::FailsEarly | Fate::TimesOut | Fate::Overloaded) => {
                 let failure = failure(fate);
