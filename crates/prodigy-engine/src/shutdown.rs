@@ -9,9 +9,10 @@ use std::{
 };
 
 use prodigy_core::event::PauseReason;
+use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::Stop;
+use crate::process::{IgnoredSignals, Stop};
 
 /// Makes a file that grows beyond `ulimit -f` an error of the write, as on a full disk.
 ///
@@ -19,7 +20,7 @@ use crate::process::Stop;
 /// started from here are not affected.
 pub fn survive_file_limit() -> io::Result<()> {
     let nobody_looks = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), nobody_looks)?;
+    signal_hook::flag::register(Signal::XFSZ.as_raw(), nobody_looks)?;
     Ok(())
 }
 
@@ -46,14 +47,15 @@ impl Shutdown {
     }
 
     /// Listens to signals: the first asks, the second insists.
+    ///
+    /// A signal that was ignored when the program began stays so: that is how `nohup` and
+    /// shells say that it is not for us. Programs that are started from here inherit it.
     pub fn listen(&self) -> io::Result<()> {
-        let signals = [
-            (SignalKind::interrupt(), 1_u8),
-            (SignalKind::terminate(), 2),
-            (SignalKind::hangup(), 2),
-        ];
-        for (kind, number) in signals {
-            let mut stream = signal(kind)?;
+        let ignored = IgnoredSignals::of_this_process();
+        let signals = [(Signal::INT, 1_u8), (Signal::TERM, 2), (Signal::HUP, 2)];
+        for (wanted, number) in signals.into_iter().filter(|(wanted, _)| !ignored.contains(*wanted))
+        {
+            let mut stream = signal(SignalKind::from_raw(wanted.as_raw()))?;
             let shutdown = self.clone();
             // The task ends with the runtime: signals matter as long as anything runs.
             drop(tokio::spawn(async move {

@@ -19,6 +19,7 @@ pub mod model;
 pub mod queue_conformance;
 pub mod races;
 mod repository;
+mod signals;
 
 use std::{
     fmt, fs,
@@ -41,6 +42,7 @@ impl World {
     ///
     /// Integration tests pass `env!("CARGO_BIN_EXE_prodigy")`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
+        signals::restore_default_signals();
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("user")).unwrap();
         Self { directory, binary: binary.into(), env: Vec::new() }

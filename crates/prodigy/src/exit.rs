@@ -106,7 +106,10 @@ impl Exit {
                  `on_limit: stop`, `max_wait`): the job is paused and can be resumed."
             }
             Self::Interrupted => "Ctrl-C. The job is paused and can be resumed.",
-            Self::Terminated => "SIGTERM or SIGHUP. The job is paused and can be resumed.",
+            Self::Terminated => {
+                "SIGTERM or SIGHUP. The job is paused and can be resumed. A signal that was ignored \
+                 when prodigy was started (`nohup`) stays ignored."
+            }
         }
     }
 }

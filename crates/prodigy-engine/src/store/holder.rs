@@ -23,6 +23,7 @@ use rustix::{
 };
 
 use super::{Error, Layout};
+use crate::process::IgnoredSignals;
 
 /// What the program is called wherever it is installed.
 const PROGRAM: &str = "prodigy";
@@ -68,6 +69,12 @@ impl Holder {
     /// Returns the process's number.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
+    }
+
+    /// Returns those of some signals that the process does not ignore.
+    pub fn heeded(&self, signals: &[Signal]) -> Vec<Signal> {
+        let ignored = IgnoredSignals::of(self.pid);
+        signals.iter().copied().filter(|signal| !ignored.contains(*signal)).collect()
     }
 
     /// Sends a signal; `false` if the process is gone.

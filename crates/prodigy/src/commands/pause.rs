@@ -21,8 +21,9 @@ pub(crate) struct PauseArgs {
 pub(super) fn run(args: &Args, command: &PauseArgs, out: &mut Output) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let holder = holder(&layout, &job)?;
-    let asked = holder.signal(Signal::INT).map_err(|error| job_error(&job, error))?;
-    if !asked {
+    let heeded = heeded(&holder, &job, &[Signal::INT, Signal::TERM, Signal::HUP])?;
+    let asked = heeded.first().map_or(Ok(true), |signal| holder.signal(*signal));
+    if !asked.map_err(|error| job_error(&job, error))? {
         return Err(not_running(&layout, &job));
     }
     out.line(format_args!("asked process {} to pause job `{job}`", holder.pid()))?;
@@ -50,6 +51,23 @@ pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<Holder, CliError> {
     );
     Err(CliError::new(Exit::TryLater, message)
         .with_hint(format!("run this as the user and on the machine where `{job}` was started")))
+}
+
+/// Returns those signals that a run does not ignore, at least one.
+pub(super) fn heeded(
+    holder: &Holder,
+    job: &JobId,
+    signals: &[Signal],
+) -> Result<Vec<Signal>, CliError> {
+    let heeded = holder.heeded(signals);
+    if !heeded.is_empty() {
+        return Ok(heeded);
+    }
+    let pid = holder.pid();
+    let message = format!("process {pid}, which runs job `{job}`, was started to ignore signals");
+    Err(CliError::new(Exit::Failure, message).with_hint(format!(
+        "`kill -KILL {pid}` ends it with all its steps; `prodigy resume {job}` goes on"
+    )))
 }
 
 /// Says that nobody runs a job, and what can be done with it instead.

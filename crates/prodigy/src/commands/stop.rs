@@ -1,6 +1,9 @@
 //! `prodigy stop`.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use prodigy_core::{
     duration,
@@ -13,7 +16,7 @@ use rustix::process::Signal;
 use super::{
     context,
     lookup::{find_job, job_error, summary},
-    pause::{holder, not_running},
+    pause::{heeded, holder, not_running},
 };
 use crate::{
     cli::Args, config::Config, error::CliError, exit::Exit, output::Output, report::count,
@@ -21,6 +24,9 @@ use crate::{
 
 /// What a run may take to write down that it ended, beyond the grace of its step.
 const ENDING: Duration = Duration::from_secs(15);
+
+/// The time between two signals that insist.
+const INSISTING: Duration = Duration::from_millis(200);
 
 /// Stop the process that runs a job, and wait until it is gone
 ///
@@ -41,10 +47,13 @@ pub(super) fn run(args: &Args, command: &StopArgs, out: &mut Output) -> Result<E
     let limit = grace(args, &layout, &job)?.saturating_add(ENDING);
     let holder = holder(&layout, &job)?;
     let failed = |error| job_error(&job, error);
-    if !ask(&holder, command.now).map_err(failed)? {
+    let heeded = heeded(&holder, &job, &[Signal::TERM, Signal::HUP, Signal::INT])?;
+    let asked = heeded.first().map_or(Ok(true), |signal| holder.signal(*signal));
+    if !asked.map_err(failed)? {
         return Err(not_running(&layout, &job));
     }
-    if !holder.wait(limit).map_err(failed)? {
+    let is_gone = if command.now { insist(&holder, &heeded, limit) } else { holder.wait(limit) };
+    if !is_gone.map_err(failed)? {
         let message = format!(
             "process {} still runs job `{job}` after {}",
             holder.pid(),
@@ -61,11 +70,25 @@ pub(super) fn run(args: &Args, command: &StopArgs, out: &mut Output) -> Result<E
     Ok(Exit::Success)
 }
 
-/// Asks a run to stop, or insists on it; `false` if it is gone.
-fn ask(holder: &Holder, now: bool) -> Result<bool, prodigy_engine::store::Error> {
-    let asked = holder.signal(Signal::TERM)?;
-    // A second signal insists. It is of another kind, for two of one kind may arrive as one.
-    Ok(asked && (!now || holder.signal(Signal::HUP)?))
+/// Sends further signals until the process is gone; `false` if it is not in time.
+///
+/// Every signal after the first insists. They take turns, for two of one kind may arrive as one, and
+/// are sent again where only one kind is not ignored.
+fn insist(
+    holder: &Holder,
+    signals: &[Signal],
+    limit: Duration,
+) -> Result<bool, prodigy_engine::store::Error> {
+    let start = Instant::now();
+    for signal in signals.iter().cycle().skip(1) {
+        if !holder.signal(*signal)? || holder.wait(INSISTING)? {
+            return Ok(true);
+        }
+        if start.elapsed() > limit {
+            break;
+        }
+    }
+    Ok(false)
 }
 
 /// Says what came of it.

@@ -58,7 +58,7 @@ fn start_again(world: &World) -> Started {
     started
 }
 
-fn begun(world: &World) -> PathBuf {
+pub(crate) fn begun(world: &World) -> PathBuf {
     world.root().join("begun")
 }
 

@@ -51,6 +51,7 @@ mod governed_plan;
 mod governed_world;
 mod hit_by_signals;
 mod hostile;
+mod ignored_signals;
 mod inherited;
 mod init;
 mod interrupt;
