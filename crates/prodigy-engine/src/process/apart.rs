@@ -3,17 +3,25 @@
 //! Ctrl-C in a terminal is a signal to every process of our group. A program of ours that has a
 //! group of its own does not hear it, but it is born in ours: with `posix_spawn` the signal waits
 //! until the group is set and then ends the program before its first instruction. Nothing has
-//! happened by then, so it is started again.
+//! happened by then, so it is started again, as often as it takes: on a busy machine a process
+//! waits for its turn between being born and leaving our group, and every further Ctrl-C hits it.
 
 use std::{
     fs, io,
-    process::{Child, Command},
+    os::unix::process::ExitStatusExt as _,
+    process::{Child, Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
 
-/// How often a program is started before it counts as ended by somebody who means it.
+use rustix::process::Signal;
+
+/// The most times that a program is started which is killed, or ended by something else that is
+/// not sent to groups, before it has begun.
 pub(super) const TRIES: u32 = 20;
+
+/// The signals that terminals and service managers send to whole groups.
+const TO_GROUPS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// What the kernel sets among the flags of a process that was born and has not become its
 /// program yet: `PF_FORKNOEXEC`.
@@ -27,14 +35,20 @@ const BEING_BORN: Duration = Duration::from_secs(5);
 /// When this returns the program has begun, and no signal to our group reaches it.
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     let mut child = command.spawn()?;
-    for _ in 1..TRIES {
-        if !is_stillborn(child.id()) {
-            break;
+    let mut tries_left = TRIES - 1;
+    while tries_left > 0 && is_stillborn(child.id()) {
+        // Each time takes a further signal, so this ends when the signals do.
+        if !is_sent_to_groups(child.wait()?) {
+            tries_left -= 1;
         }
-        child.wait()?;
         child = command.spawn()?;
     }
     Ok(child)
+}
+
+/// Returns whether a program was ended by a signal that is sent to whole groups.
+fn is_sent_to_groups(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|ended| TO_GROUPS.map(Signal::as_raw).contains(&ended))
 }
 
 /// Returns whether a child that is not reaped ended before it became its program.
@@ -87,9 +101,12 @@ mod tests {
         sync::{Arc, atomic::AtomicBool},
     };
 
-    use rustix::process::{Pid, Signal, kill_process_group};
+    use rustix::process::{Pid, kill_process_group};
 
     use super::*;
+
+    /// A time without signals, in which a process gets its turn on the busiest machine.
+    const LULL: Duration = Duration::from_millis(250);
 
     #[test]
     fn a_program_that_has_begun_is_born_whether_it_has_ended_or_not() {
@@ -126,10 +143,14 @@ mod tests {
         command.args(["--exact", "process::apart::tests::starts_many", "--ignored"]);
         command.env("READY", &ready).stdout(std::process::Stdio::null());
         let mut child = command.process_group(0).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(50);
-        let status = loop {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        // On a busy machine a storm hits every start. None is lost by it, but none gets through
+        // either, so the storm has lulls.
+        let lulls = (1_u32..).map(|number| number % 100 == 0);
+        for is_lull in lulls {
             if let Some(status) = child.try_wait().unwrap() {
-                break status;
+                assert!(status.success(), "{status}");
+                break;
             }
             if Instant::now() > deadline {
                 child.kill().unwrap();
@@ -137,8 +158,8 @@ mod tests {
             if ready.exists() {
                 kill_process_group(Pid::from_child(&child), Signal::INT).ok();
             }
-            thread::sleep(Duration::from_micros(300));
-        };
-        assert!(status.success(), "{status}");
+            let pause = if is_lull { LULL } else { Duration::from_micros(300) };
+            thread::sleep(pause);
+        }
     }
 }
