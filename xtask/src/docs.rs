@@ -42,6 +42,7 @@ const PAGES: &[Page] = &[
     Page { file: "dlq-item.schema.json", args: &["schema", "dlq-item"] },
     Page { file: "failure-codes.md", args: &["__reference", "failure-codes"] },
     Page { file: "exit-codes.md", args: &["__reference", "exit-codes"] },
+    Page { file: "flags.md", args: &["__reference", "flags"] },
     Page { file: "cli.md", args: &["__reference", "cli"] },
 ];
 

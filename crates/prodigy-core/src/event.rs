@@ -11,6 +11,7 @@ mod checkout;
 mod endings;
 mod governed;
 mod groups;
+mod options;
 mod parts;
 mod spending;
 
@@ -29,10 +30,11 @@ use crate::{
 pub use checkout::CheckoutChange;
 pub use endings::{CompletedStatus, PauseReason};
 pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
+pub use options::{OptionChanges, RunOptions};
 pub use parts::{
-    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, JobStarted,
-    LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted, StepResult,
-    StepStatus, Withdrawal, is_top_level,
+    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, GivenInput,
+    JobStarted, LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted,
+    StepResult, StepStatus, Withdrawal, is_top_level,
 };
 pub use spending::{BudgetScope, QuotaPaused};
 
@@ -104,6 +106,9 @@ pub enum Event {
         /// What may be spent from here on, if that was changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<Budget>,
+        /// The flags that hold from here on, if others were given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        options: Option<Box<RunOptions>>,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {

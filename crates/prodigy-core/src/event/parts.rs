@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Found;
-use crate::{failure::Failure, policy::Budget};
+use super::{Found, RunOptions};
+use crate::{failure::Failure, items::InputKind, policy::Budget};
 
 /// What is known when a job begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +61,30 @@ pub struct JobStarted {
     /// What may be spent; left out if there is no limit.
     #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
+    /// The flags that hold until others are given.
+    #[serde(default, skip_serializing_if = "RunOptions::is_empty")]
+    pub options: RunOptions,
+    /// The items' input that was given with `--input`; left out if the workflow names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<GivenInput>,
+}
+
+impl JobStarted {
+    /// Returns whether the result is merged without asking.
+    pub fn merges_unasked(&self) -> bool {
+        self.options.yes.unwrap_or(self.yes)
+    }
+}
+
+/// The input of a job's items that was given with `--input`. Its bytes are kept with the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GivenInput {
+    /// The file as it was given, or `-` for standard input.
+    pub name: String,
+    /// The form it is written in.
+    pub kind: InputKind,
+    /// The SHA-256 of its bytes.
+    pub sha256: String,
 }
 
 /// The two kinds of job.

@@ -13,6 +13,8 @@ mod select;
 
 use std::{borrow::Cow, path::Path};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
@@ -23,8 +25,9 @@ pub use none::why_none;
 pub use read::read;
 pub use select::{Item, Selection, select};
 
-/// How an input is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The form an input is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum InputKind {
     /// One JSON document.
     Json,
@@ -36,11 +39,21 @@ pub enum InputKind {
     Tsv,
     /// One text per line.
     Lines,
-    /// What a command printed: JSON documents if it looks like that, else lines.
+    /// JSON documents if it begins like that, else one text per line: what a command printed.
     Output,
 }
 
 impl InputKind {
+    /// Returns the form of an input that is given by its file's name, or by none.
+    ///
+    /// Without an ending the text itself tells.
+    pub fn of_given(path: Option<&Path>) -> Result<Self, Error> {
+        match path.filter(|path| path.extension().is_some()) {
+            Some(path) => Self::of_path(path),
+            None => Ok(Self::Output),
+        }
+    }
+
     /// Returns how a file is written, by its name.
     ///
     /// An ending that says something else is an error: taken as lines, a YAML

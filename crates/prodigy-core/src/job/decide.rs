@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use crate::{
         Timestamp,
-        event::{FORMAT, JobStarted, Record, StepStatus},
+        event::{FORMAT, JobStarted, Record, RunOptions, StepStatus},
         failure::FailureKind,
         job::End,
         policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
@@ -434,6 +434,8 @@ mod tests {
             by: None,
             found: None,
             budget: Budget::default(),
+            options: RunOptions::default(),
+            input: None,
         }))
     }
 
@@ -599,6 +601,7 @@ mod tests {
             reopened: None,
             found: None,
             budget: None,
+            options: None,
         });
         assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
         assert_eq!(world.job.done, 3);
@@ -648,7 +651,7 @@ mod tests {
                     folded.apply(record).unwrap();
                 }
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
-                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None });
+                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None });
             }
             while !matches!(world.job.end, Some(End::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);

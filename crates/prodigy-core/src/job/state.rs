@@ -165,9 +165,10 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, reopened, found, budget, .. } => {
+            Event::JobResumed { workflow, reopened, found, budget, options, .. } => {
                 if let Some(started) = &mut self.started {
                     started.budget = budget.unwrap_or(started.budget);
+                    started.options = options.as_deref().copied().unwrap_or(started.options);
                     started.found = found.as_deref().cloned().or(started.found.take());
                 }
                 self.resume(workflow.as_ref(), record.timestamp);

@@ -105,7 +105,7 @@ impl Summary {
                 self.steps_total = steps_in_all(started);
                 self.started = Some((**started).clone());
             }
-            Event::JobResumed { workflow, budget, .. } => {
+            Event::JobResumed { workflow, budget, options, .. } => {
                 self.resumed += 1;
                 self.end = None;
                 self.overspent = None;
@@ -117,8 +117,9 @@ impl Summary {
                     started.reduce_steps = changed.reduce_steps;
                     self.steps_total = steps_in_all(started);
                 }
-                if let (Some(budget), Some(started)) = (budget, &mut self.started) {
-                    started.budget = *budget;
+                if let Some(started) = &mut self.started {
+                    started.budget = budget.unwrap_or(started.budget);
+                    started.options = options.as_deref().copied().unwrap_or(started.options);
                 }
                 self.release(record);
             }

@@ -16,7 +16,7 @@ use crate::{
     agent::{Limit, LimitKind, Usage, is_served},
     event::{
         AgentCompleted, Allowed, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record,
-        StepCompleted, StepStatus,
+        RunOptions, StepCompleted, StepStatus,
     },
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
@@ -187,6 +187,8 @@ impl World {
                 by: None,
                 found: None,
                 budget: Budget::default(),
+                options: RunOptions::default(),
+                input: None,
             }))
             .into(),
         );
@@ -550,7 +552,7 @@ proptest! {
             }
             runs += 1;
             prop_assert!(runs < 200, "it never ends: {:?}", world.job.map);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         prop_assert!(map.is_finished() && map.is_conserved());
@@ -589,7 +591,7 @@ proptest! {
         while world.run(usize::MAX) != Some(Ending::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         for item in &map.items {

@@ -12,14 +12,17 @@ use std::{
 use prodigy_core::{
     checkpoint::Checkpoint,
     dlq::RunFacts,
-    event::{ChangedWorkflow, Event, Found, JobStarted, Mode, PhaseName, Record},
+    event::{
+        ChangedWorkflow, Event, Found, JobStarted, Mode, OptionChanges, PhaseName, Record,
+        RunOptions,
+    },
     ids::{BadName, JobId},
-    job::{AskingSteps, End, Job, StepNames},
+    job::{End, Job},
     mask::Mask,
-    workflow::{Body, EnvVar, SetupCapture, Step, Workflow, step_label},
+    workflow::{EnvVar, Workflow},
 };
 
-use super::{Confirm, Error, Replay, Reporter, Run, parts::Parts, replay::Planned};
+use super::{Confirm, Error, Replay, Reporter, Run, options, parts::Parts, replay::Planned};
 use crate::{
     agent::Agent,
     clock,
@@ -68,12 +71,10 @@ pub struct Settings {
     pub log_cap: u64,
     /// How much space must stay free, in bytes.
     pub disk_floor: u64,
-    /// How many items at once, if not as many as the workflow says.
+    /// The most items at once in this run alone.
     pub max_parallel: Option<NonZeroU32>,
-    /// Whether a job without items fails.
-    pub needs_items: bool,
-    /// Whether the run waits for a usage limit to be lifted.
-    pub waits: bool,
+    /// The flags of the job; known once its journal is.
+    pub options: RunOptions,
     /// Whether the journal is synced.
     pub durability: Durability,
     /// What stops the run.
@@ -121,6 +122,8 @@ pub struct Resumption {
     pub changed: Option<(ChangedWorkflow, Texts)>,
     /// The dead letters that are tried again.
     pub replay: Option<Replay>,
+    /// The flags that are given now; others stay as they were.
+    pub given: OptionChanges,
 }
 
 /// Makes an id that no other job has: the kind, the time, and four random characters.
@@ -137,6 +140,8 @@ pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
 /// Begins a new job: everything it needs later is on disk before anything runs.
 pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     let Beginning { job, mut started, texts } = beginning;
+    let mut settings = settings;
+    options::apply(&mut settings, started.options);
     // What a resume needs stays as it is; the name is only shown.
     let mask = mask(&settings.masked);
     started.workflow_name = started.workflow_name.map(|name| mask.mask_str(&name));
@@ -171,7 +176,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
 
 /// Takes a job up again: fold the journal, end what the dead run left, go on.
 pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
-    let Resumption { job, lock, changed, replay } = resumption;
+    let Resumption { job, lock, changed, replay, given } = resumption;
     super::perform::check_disk(&settings)?;
     super::spending::check(&settings, &job)?;
     let mut settings = settings;
@@ -180,6 +185,9 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
     }
+    let options = options::resumed(started, &settings.workflow, changed.is_some(), given);
+    options::apply(&mut settings, options);
+    let options = Some(Box::new(options)).filter(|options| **options != started.options);
     let run = RunFacts {
         workflow_hash: match &changed {
             Some((changed, _)) => changed.hash.clone(),
@@ -233,7 +241,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let workflow = changed.map(|(workflow, _)| workflow);
     let known = run.job.started.as_ref().map(|started| started.budget).unwrap_or_default();
     let budget = Some(run.parts.settings.workflow.budget).filter(|budget| *budget != known);
-    let resumed = vec![Event::JobResumed { version, workflow, reopened, found, budget }];
+    let resumed = vec![Event::JobResumed { version, workflow, reopened, found, budget, options }];
     let records = run.parts.journal.append(resumed, clock::now());
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
@@ -317,57 +325,6 @@ pub(super) fn open_and_fold(
 pub(super) fn state_dir(settings: &Settings, job: &JobId) -> PathBuf {
     let state = settings.layout.state_dir(job);
     state.canonicalize().unwrap_or(state)
-}
-
-/// Returns the top-level steps of a phase.
-pub(super) fn steps(workflow: &Workflow, phase: PhaseName) -> &[Step] {
-    match (&workflow.body, phase) {
-        (Body::Sequential { steps }, PhaseName::Steps) => steps,
-        (Body::MapReduce(body), PhaseName::Setup) => {
-            body.setup.as_ref().map_or(&[], |setup| &setup.phase.steps)
-        }
-        (Body::MapReduce(body), PhaseName::Reduce) => {
-            body.reduce.as_ref().map_or(&[], |reduce| &reduce.steps)
-        }
-        (Body::Sequential { .. } | Body::MapReduce(_), _) => &[],
-    }
-}
-
-/// Returns the time limit of a phase.
-pub(super) fn time_limit(workflow: &Workflow, phase: PhaseName) -> Option<Duration> {
-    match (&workflow.body, phase) {
-        (Body::MapReduce(body), PhaseName::Setup) => body.setup.as_ref()?.phase.timeout,
-        (Body::MapReduce(body), PhaseName::Reduce) => body.reduce.as_ref()?.timeout,
-        (Body::Sequential { .. } | Body::MapReduce(_), _) => None,
-    }
-}
-
-/// Returns the variables that are made of the output of a step of the setup phase.
-pub(super) fn setup_captures(
-    workflow: &Workflow,
-    phase: PhaseName,
-    index: usize,
-) -> Vec<SetupCapture> {
-    let Body::MapReduce(body) = &workflow.body else { return Vec::new() };
-    let Some(setup) = body.setup.as_ref().filter(|_| phase == PhaseName::Setup) else {
-        return Vec::new();
-    };
-    let of_step = setup.captures.iter().filter(|capture| capture.command_index == index);
-    of_step.cloned().collect()
-}
-
-/// Returns what progress calls the top-level steps.
-pub(super) fn step_names(workflow: &Workflow) -> StepNames {
-    let names = |phase| steps(workflow, phase).iter().map(step_label).collect();
-    StepNames {
-        steps: match &workflow.body {
-            Body::Sequential { .. } => names(PhaseName::Steps),
-            Body::MapReduce(body) => body.map.steps.iter().map(step_label).collect(),
-        },
-        setup: names(PhaseName::Setup),
-        reduce: names(PhaseName::Reduce),
-        asks: AskingSteps::of(workflow),
-    }
 }
 
 /// Remembers the repository's settings as they were when the job began.

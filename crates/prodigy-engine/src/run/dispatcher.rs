@@ -148,8 +148,9 @@ impl Run {
     ) -> Option<MapRules<'a>> {
         let map = map?;
         let settings = &self.parts.settings;
-        let max_parallel = settings.max_parallel.unwrap_or(map.max_parallel).get();
-        let needs_items = settings.needs_items;
+        let most = settings.max_parallel.or(settings.options.max_parallel);
+        let max_parallel = most.unwrap_or(map.max_parallel).get();
+        let needs_items = settings.options.needs_items;
         let on_conflict = &map.on_conflict;
         Some(MapRules { max_parallel, policy: policy?, on_conflict, needs_items, replays })
     }

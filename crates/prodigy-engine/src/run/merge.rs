@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
-    event::PhaseName,
+    event::{JobStarted, PhaseName},
     failure::{Failure, FailureKind},
     job::Input,
     workflow::Phase,
@@ -84,6 +84,9 @@ impl Run {
 
     /// Asks whether to merge; returns the refusal if the answer is no.
     async fn ask(&mut self, route: &Route) -> Result<Option<Input>, Error> {
+        if self.job.started.as_ref().is_some_and(JobStarted::merges_unasked) {
+            return Ok(None);
+        }
         let question = MergeQuestion {
             source: route.source.clone(),
             target: route.target.clone(),

@@ -17,7 +17,9 @@ use prodigy_core::{
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge, spending::Purse};
+use super::{
+    Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge, phase_steps, spending::Purse,
+};
 use crate::{
     audit::Audit,
     clock,
@@ -141,7 +143,7 @@ impl Parts {
             }
         };
         Ok(Self {
-            names: begin::step_names(&settings.workflow),
+            names: phase_steps::step_names(&settings.workflow),
             purse: Purse::new(&settings, &id),
             settings,
             env,

@@ -17,7 +17,7 @@ use prodigy_core::{
 use serde_json::{Value, json};
 
 use super::{
-    Error, Run, Settings, begin,
+    Error, Run, Settings, begin, phase_steps,
     records::stop,
     top_level::{Look, TopLevel},
 };
@@ -136,11 +136,11 @@ impl Run {
             Some(fingerprint) => fingerprint,
             None => tree.fingerprint()?,
         };
-        let steps = begin::steps(&self.parts.settings.workflow, phase);
+        let steps = phase_steps::steps(&self.parts.settings.workflow, phase);
         let number = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(step) = steps.get(number) else { return Ok(()) };
         let mut step = step.clone();
-        let captures = begin::setup_captures(&self.parts.settings.workflow, phase, number);
+        let captures = phase_steps::setup_captures(&self.parts.settings.workflow, phase, number);
         step.captures.extend(captures.iter().map(|capture| Capture {
             name: capture.name.clone(),
             format: CaptureFormat::String,
@@ -239,7 +239,7 @@ impl Run {
 
     /// Returns when a phase has to be over; the time begins with its first step in this run.
     fn deadline(&mut self, phase: PhaseName) -> Option<Instant> {
-        let limit = begin::time_limit(&self.parts.settings.workflow, phase)?;
+        let limit = phase_steps::time_limit(&self.parts.settings.workflow, phase)?;
         let end = Instant::now().checked_add(limit);
         match self.parts.deadline {
             Some((of, at)) if of == phase => Some(at),

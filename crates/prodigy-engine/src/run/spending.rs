@@ -77,7 +77,7 @@ impl Run {
         Spending {
             quota: &settings.workflow.quota,
             budget: &settings.workflow.budget,
-            waits: settings.waits,
+            waits: !settings.options.no_wait,
             today_usd: self.parts.purse.today_usd(&self.job),
         }
     }

@@ -68,6 +68,12 @@ pub enum Error {
         /// The name.
         job: JobId,
     },
+    /// The job was killed before its first record.
+    #[error("job `{job}` never began: its process was killed before the first record")]
+    NeverBegan {
+        /// The job.
+        job: JobId,
+    },
     /// Another process works on the job.
     #[error("job `{job}` is held by {holder}")]
     Locked {

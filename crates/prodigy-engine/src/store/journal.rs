@@ -19,7 +19,7 @@ use prodigy_core::{
 };
 
 use super::{
-    Error, Layout, Reader,
+    Error, Layout, Reader, beginning,
     files::{self, Mode},
     line::{self, MAX_LINE},
     reader::{Found, Spot},
@@ -89,10 +89,17 @@ pub struct TornTail {
 
 impl Journal {
     /// Begins the journal of a new job. Its first file is made with its first record.
+    ///
+    /// A job that was killed before its first record takes no id: what is there of it is moved
+    /// aside. The caller holds the lock of the job.
     pub fn create(layout: &Layout, job: &JobId, durability: Durability) -> Result<Self, Error> {
         let directory = layout.events_dir(job);
-        if !segment::list(&directory)?.is_empty() {
-            return Err(Error::Exists { job: job.clone() });
+        let segments = segment::list(&directory)?;
+        if !segments.is_empty() {
+            if beginning::has_begun(layout, job)? {
+                return Err(Error::Exists { job: job.clone() });
+            }
+            beginning::set_aside(&segments)?;
         }
         files::create_dir(&directory)?;
         Self::new(directory, job, durability)

@@ -7,7 +7,7 @@ use std::{
 
 use prodigy_core::ids::{ItemId, JobId, OWN_STEPS, RepoName};
 
-use super::{Error, segment};
+use super::{Error, beginning, segment};
 
 /// Every path below the home, for one repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,12 @@ impl Layout {
 
     /// Returns where the output of an item of a job is, or that of the job's own steps.
     pub fn logs_dir(&self, job: &JobId, item: Option<&ItemId>) -> PathBuf {
-        self.below("logs").join(job.as_str()).join(item.map_or(OWN_STEPS, ItemId::as_str))
+        self.job_logs_dir(job).join(item.map_or(OWN_STEPS, ItemId::as_str))
+    }
+
+    /// Returns where all output of a job is.
+    pub fn job_logs_dir(&self, job: &JobId) -> PathBuf {
+        self.below("logs").join(job.as_str())
     }
 
     /// Returns the files that hold what the steps of one attempt of an item printed: standard
@@ -194,13 +199,15 @@ impl Layout {
         self.state_dir(job).join("lock")
     }
 
-    /// Returns the jobs of the repository, the newest last.
+    /// Returns the jobs of the repository that began, the newest last.
     ///
     /// A job is as old as its first segment, whatever has been written to it since.
     pub fn jobs(&self) -> Result<Vec<JobId>, Error> {
         let mut jobs = Vec::new();
         for job in names::<JobId>(&self.below("events"))? {
-            if let Some(first) = segment::list(&self.events_dir(&job))?.into_iter().next() {
+            if let Some(first) = segment::list(&self.events_dir(&job))?.into_iter().next()
+                && beginning::has_begun(self, &job)?
+            {
                 jobs.push((first, job));
             }
         }

@@ -4,6 +4,7 @@
 //! and rebuilt from it. All writing goes through this module, because a file that
 //! is not synced, or whose directory is not, is gone after a power failure.
 
+mod beginning;
 mod checkpoint;
 mod edits;
 mod error;
@@ -24,6 +25,7 @@ mod spending;
 mod spool;
 mod syncer;
 
+pub use beginning::has_begun;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use edits::{Edits, read_edit, write_edit};
 pub use error::Error;

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 
-use prodigy_core::ids::JobId;
+use prodigy_core::{event::RunOptions, ids::JobId};
 use serde_json::{Value, json};
 
 use super::{
     context, plan,
     run::{Request, begin, matches},
-    setup::ItemRules,
     spending::SpendingArgs,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
@@ -110,12 +109,11 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
         yes: command.yes,
         job: command.job_id.clone(),
         // A file that matches and is not committed is not in the worktree: that is said aloud.
-        items: ItemRules {
+        options: RunOptions {
             needs_items: true,
             fail_on_dlq: command.fail_on_dlq,
-            ..ItemRules::default()
+            ..RunOptions::default().with(command.spending.changes())
         },
-        spending: command.spending,
         junit: command.junit.clone(),
         rehearsal: None,
     };

@@ -8,15 +8,15 @@ use std::{
 use prodigy_core::{
     event::{Event, JobStarted},
     ids::{JobId, RepoName, hex},
-    job::Summary,
 };
 use prodigy_engine::{
     git::{self, Repo},
     identity,
-    store::{self, JobLock, Layout, Reader},
+    store::{self, Layout, Reader},
 };
 use sha2::{Digest as _, Sha256};
 
+use super::lookup::refuse_unbegun;
 use crate::{
     cli::Args,
     error::{CliError, explained},
@@ -156,25 +156,10 @@ pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliErr
 /// Returns a job of this repository that exists.
 pub(crate) fn existing(layout: &Layout, job: &JobId) -> Result<JobId, CliError> {
     if layout.events_dir(job).is_dir() {
+        refuse_unbegun(layout, job)?;
         return Ok(job.clone());
     }
     Err(CliError::new(Exit::Usage, format!("no job `{job}` in this repository"))
-        .with_hint("`prodigy jobs` lists the jobs"))
-}
-
-/// Returns the newest job of this repository that can be resumed.
-pub(crate) fn newest_resumable(layout: &Layout) -> Result<JobId, CliError> {
-    for job in layout.jobs().map_err(store_error)?.into_iter().rev() {
-        let held = JobLock::holder(layout, &job).map_err(store_error)?.is_some();
-        // A job that cannot be read is reported when it is asked for by name.
-        let Ok(records) = Reader::open(layout, &job) else { continue };
-        let mut summary = Summary::default();
-        records.flatten().for_each(|record| summary.apply(&record));
-        if summary.status(held).is_resumable() {
-            return Ok(job);
-        }
-    }
-    Err(CliError::new(Exit::Usage, "no job of this repository can be resumed")
         .with_hint("`prodigy jobs` lists the jobs"))
 }
 

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 
+use prodigy_core::event::RunOptions;
+
 use super::{
     context,
     run::{Request, begin},
-    setup::ItemRules,
     spending::SpendingArgs,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
@@ -49,8 +50,7 @@ pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<E
         yes: command.yes,
         job: None,
         junit: None,
-        items: ItemRules::default(),
-        spending: command.spending,
+        options: RunOptions::default().with(command.spending.changes()),
         rehearsal: None,
     };
     begin(args, request, out)

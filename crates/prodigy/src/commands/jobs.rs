@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::next::next;
 use super::{
-    context,
+    context, flags,
     lookup::{all, find_job, job_error, layouts, summary},
 };
 use crate::{
@@ -203,6 +203,7 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
     let mut facts = vec![("job", job.to_string()), ("status", status(row))];
     facts.push(("workflow", workflow(summary)));
     facts.extend(started.map(|started| ("repository", started.repository.clone())));
+    facts.extend(started.and_then(flags::kept).map(|flags| ("flags", flags)));
     let steps = format!("{} of {} done", summary.steps_done, summary.steps_total);
     let failed = match summary.steps_failed {
         0 => String::new(),
@@ -297,6 +298,7 @@ fn plain_document(row: &Row, now: Timestamp) -> Value {
         "workflow_file": started.map(|started| &started.workflow_file),
         "workflow_name": started.and_then(|started| started.workflow_name.as_ref()),
         "repository": started.map(|started| &started.repository),
+        "options": started.map(|started| started.options),
         "target_branch": started.and_then(|started| started.target_branch.as_ref()),
         "steps_done": summary.steps_done,
         "steps_failed": summary.steps_failed,

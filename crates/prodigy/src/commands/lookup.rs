@@ -55,9 +55,24 @@ pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliE
             .with_hint(format!("run `prodigy jobs show {job}` inside the one that is meant")));
     }
     match found.pop() {
-        Some(layout) => Ok((layout, job.clone())),
+        Some(layout) => {
+            refuse_unbegun(&layout, job)?;
+            Ok((layout, job.clone()))
+        }
         None => Err(job_error(job, store::Error::NoJob { job: job.clone() })),
     }
+}
+
+/// Refuses a job that was killed before its first record: there is nothing of it to work with.
+pub(crate) fn refuse_unbegun(layout: &Layout, job: &JobId) -> Result<(), CliError> {
+    let failed = |error| job_error(job, error);
+    // A process that holds it is about to write the record.
+    if store::has_begun(layout, job).map_err(failed)?
+        || JobLock::holder(layout, job).map_err(failed)?.is_some()
+    {
+        return Ok(());
+    }
+    Err(job_error(job, store::Error::NeverBegan { job: job.clone() }))
 }
 
 /// Returns the job with this id, or the newest one if none was named.
@@ -123,6 +138,9 @@ pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
     let new = |exit, hint: String| CliError::new(exit, message).with_hint(hint);
     match error {
         Error::NoJob { .. } => new(Exit::Usage, "`prodigy jobs` lists the jobs there are".into()),
+        Error::NeverBegan { .. } => {
+            new(Exit::Usage, format!("`prodigy run WORKFLOW --job-id {job}` starts it"))
+        }
         Error::Exists { .. } => {
             new(Exit::Usage, format!("`prodigy jobs show {job}` shows the one that has the name"))
         }

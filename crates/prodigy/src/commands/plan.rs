@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use prodigy_core::{
     duration,
+    event::RunOptions,
     vars::Vars,
     workflow::{Body, Effects, MapReduce, Step, step_label},
 };
@@ -19,7 +20,6 @@ use self::{estimate::Extent, worktrees::Places};
 use super::{
     context, parameters,
     run::{Request, Sizes, at_once},
-    setup,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 
@@ -67,8 +67,7 @@ pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<E
         yes: false,
         job: None,
         junit: None,
-        items: setup::ItemRules { max_parallel, ..setup::ItemRules::default() },
-        spending: super::spending::SpendingArgs::default(),
+        options: RunOptions { max_parallel, ..RunOptions::default() },
         rehearsal: None,
     };
     show(args, &request, command.json, out)
@@ -87,7 +86,7 @@ pub(super) fn show(
         Body::Sequential { steps } => Work::Steps(steps),
         Body::MapReduce(parts) => {
             let chosen = items::selected(&parts.map, request)?;
-            let at_once = request.items.max_parallel.unwrap_or(parts.map.max_parallel);
+            let at_once = request.options.max_parallel.unwrap_or(parts.map.max_parallel);
             Work::Items(parts, chosen, at_once.get())
         }
     };

@@ -3,6 +3,7 @@
 use clap::CommandFactory as _;
 use prodigy_core::{reference, replay, workflow::grammar};
 
+use super::flags;
 use crate::{cli::Args, error::CliError, exit, exit::Exit, output::Output};
 
 /// The width of the help texts, whatever the terminal of the person who makes the page.
@@ -24,6 +25,7 @@ enum ReferencePage {
     ExitCodes,
     FailureCodes,
     Faults,
+    Flags,
     Policy,
     Workflow,
 }
@@ -40,6 +42,7 @@ pub(super) fn run(
         ReferencePage::ExitCodes => exit::markdown(),
         ReferencePage::FailureCodes => reference::failure_codes_markdown(),
         ReferencePage::Faults => grammar::faults_markdown(),
+        ReferencePage::Flags => flags::markdown(),
         ReferencePage::Policy => replay::policy_markdown(),
         ReferencePage::Workflow => grammar::reference_markdown(),
     };

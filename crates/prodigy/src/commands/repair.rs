@@ -30,6 +30,7 @@ pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result
     if command.dry_run {
         let Health { records, damage } = store::inspect(&layout, &job).map_err(failed)?;
         match damage {
+            None if records == 0 => return Err(empty(&job)),
             None => healthy(&job, out)?,
             Some(damage) => {
                 describe(&damage, out)?;
@@ -40,6 +41,9 @@ pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result
         return Ok(Exit::Success);
     }
     let Some(repaired) = store::repair(&layout, &job, clock::now()).map_err(failed)? else {
+        if store::last_seq(&layout, &job).map_err(failed)? == 0 {
+            return Err(empty(&job));
+        }
         healthy(&job, out)?;
         return Ok(Exit::Success);
     };
@@ -49,6 +53,13 @@ pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result
     out.line(format_args!("the journal as it was is in {}", repaired.aside.display()))?;
     out.note(format_args!("\nnext: `prodigy resume {job}` goes on from the last record kept"));
     Ok(Exit::Success)
+}
+
+/// Refuses a journal that holds no record, although its job began.
+fn empty(job: &JobId) -> CliError {
+    let message = format!("the journal of job `{job}` is empty, so nothing of it can be kept");
+    CliError::new(Exit::Failure, message)
+        .with_hint("start the job again under another id with `prodigy run WORKFLOW`")
 }
 
 fn healthy(job: &JobId, out: &mut Output) -> Result<(), CliError> {

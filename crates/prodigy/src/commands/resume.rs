@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     audit::IdentityKind,
-    event::{ChangedWorkflow, JobStarted, Mode},
+    event::{ChangedWorkflow, JobStarted, Mode, OptionChanges},
     ids::JobId,
 };
 use prodigy_engine::{
@@ -17,6 +17,7 @@ use super::{
     context,
     dlq::in_force,
     lookup::{find_job, job_error},
+    resumable::newest_resumable,
     run::{ItemArgs, Sizes, without_items},
     setup,
 };
@@ -36,8 +37,9 @@ pub(crate) struct ResumeArgs {
     job: Option<JobId>,
 
     /// Merge the result without asking
-    #[arg(short, long)]
-    yes: bool,
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    yes: Option<bool>,
 
     #[command(flatten)]
     items: ItemArgs,
@@ -68,18 +70,18 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let layout = context::layout(&home, &repo)?;
     let job = match &command.job {
         Some(job) => context::existing(&layout, job)?,
-        None => context::newest_resumable(&layout)?,
+        None => newest_resumable(&layout, out)?,
     };
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
     let stored = workflow_file::stored(&layout.state_dir(&job))?;
     let started = context::started(&layout, &job)?;
-    let items = command.items.read(started.mode)?;
+    let given = command.items.changes(command.spending, started.mode)?;
+    let given = OptionChanges { yes: command.yes, ..given };
     if command.no_dlq && started.mode == Mode::Sequential {
         return Err(without_items("--no-dlq"));
     }
     let file = current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
     let changed = changed(&file, &started);
-    let yes = command.yes || started.yes;
     let junit = command.junit.clone();
     let replay = if command.no_dlq || started.mode == Mode::Sequential {
         None
@@ -95,9 +97,9 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
             policy,
         })
     };
-    let resumption = Resumption { job: job.clone(), lock, changed, replay };
-    let (profile, spending) = (started.profile, command.spending);
-    let world = setup::World { home, repo, yes, profile, items, spending, junit, rehearsal: None };
+    let resumption = Resumption { job: job.clone(), lock, changed, replay, given };
+    let (profile, max_parallel) = (started.profile, given.max_parallel);
+    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal: None };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{JobStarted, Mode},
+    event::{JobStarted, Mode, OptionChanges, RunOptions},
     ids::JobId,
     policy::Budget,
     workflow::{Body, Rehearsal, Step, Workflow},
@@ -18,7 +18,7 @@ use prodigy_engine::{
 };
 use serde_json::Value;
 
-use super::{context, parameters, plan, setup};
+use super::{context, parameters, plan, setup, spending::SpendingArgs};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
 /// Run a workflow in a worktree of its own and merge the result
@@ -62,11 +62,7 @@ pub(crate) struct TaskArgs {
     items: ItemArgs,
 
     #[command(flatten)]
-    spending: super::spending::SpendingArgs,
-
-    /// What to do if no items are selected
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "ok")]
-    no_items: NoItems,
+    spending: SpendingArgs,
 
     /// Set a parameter of the workflow (can be repeated)
     #[arg(long = "param", value_name = "NAME=VALUE")]
@@ -98,7 +94,7 @@ pub(crate) struct TaskArgs {
     pub(super) path: Option<PathBuf>,
 }
 
-/// What is asked of the items of a job, when it starts and when it is taken up again.
+/// The flags about the items of a job, when it starts and when it is resumed.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ItemArgs {
     /// Work on this many items at once [default: what the workflow says]
@@ -106,17 +102,31 @@ pub(crate) struct ItemArgs {
     max_parallel: Option<u32>,
 
     /// Exit with 3 if the job is done and items are in the dead letter queue
-    #[arg(long)]
-    fail_on_dlq: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    fail_on_dlq: Option<bool>,
+
+    /// What to do if no items are selected [default: ok]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    no_items: Option<NoItems>,
 }
 
 impl ItemArgs {
-    /// Returns what is asked of the items; a workflow without items cannot be asked for some.
-    pub(super) fn read(self, mode: Mode) -> Result<setup::ItemRules, CliError> {
-        Ok(setup::ItemRules {
+    /// Returns the flags that were given; a workflow without items takes none about items.
+    pub(super) fn changes(
+        self,
+        spending: SpendingArgs,
+        mode: Mode,
+    ) -> Result<OptionChanges, CliError> {
+        let needs_items = self.no_items.map(|what| what == NoItems::Fail);
+        if mode == Mode::Sequential && needs_items == Some(true) {
+            return Err(without_items("--no-items"));
+        }
+        Ok(OptionChanges {
             max_parallel: at_once(self.max_parallel, mode)?,
+            needs_items,
             fail_on_dlq: self.fail_on_dlq,
-            needs_items: false,
+            ..spending.changes()
         })
     }
 }
@@ -173,11 +183,7 @@ impl TaskArgs {
             self.param_file.as_deref(),
         )?;
         let mode = Sizes::of(&file.loaded.workflow).mode;
-        let mut items = self.items.read(mode)?;
-        items.needs_items = self.no_items == NoItems::Fail;
-        if mode == Mode::Sequential && items.needs_items {
-            return Err(without_items("--no-items"));
-        }
+        let options = RunOptions::default().with(self.items.changes(self.spending, mode)?);
         Ok(Request {
             name: workflow.to_string_lossy().into_owned(),
             file,
@@ -189,8 +195,7 @@ impl TaskArgs {
             yes: false,
             job: None,
             junit: None,
-            items,
-            spending: self.spending,
+            options,
             rehearsal: None,
         })
     }
@@ -218,10 +223,8 @@ pub(super) struct Request {
     pub(super) job: Option<JobId>,
     /// Where a JUnit report is written to at the end.
     pub(super) junit: Option<PathBuf>,
-    /// What is asked of the items.
-    pub(super) items: setup::ItemRules,
-    /// What it may spend.
-    pub(super) spending: super::spending::SpendingArgs,
+    /// The flags that hold until others are given.
+    pub(super) options: RunOptions,
     /// How it is rehearsed, if it is.
     pub(super) rehearsal: Option<Rehearsed>,
 }
@@ -254,8 +257,8 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     };
     let head = request.repo.head().map_err(context::git_error)?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
-    let Request { name, file, repo, parameters, inputs, profile, yes, items, .. } = request;
-    let (junit, spending, rehearsal) = (request.junit, request.spending, request.rehearsal);
+    let Request { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
+    let (junit, rehearsal) = (request.junit, request.rehearsal);
     let started = JobStarted {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workflow_file: name,
@@ -277,13 +280,16 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         found: None,
         // What holds is known once the settings are.
         budget: Budget::default(),
+        options,
+        input: None,
     };
     if rehearsal.is_none() {
         warn(&repo, out)?;
     }
     let beginning = Beginning { job: job.clone(), started, texts: file.texts() };
     let profile = beginning.started.profile.clone();
-    let world = setup::World { home, repo, yes, profile, items, spending, junit, rehearsal };
+    let max_parallel = options.max_parallel;
+    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal };
     setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
 }
 

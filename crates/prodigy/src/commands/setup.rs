@@ -10,6 +10,7 @@ use std::{
 use prodigy_core::{
     diagnostic::Diagnostic,
     dlq::RunFacts,
+    event::RunOptions,
     ids::JobId,
     workflow::{EnvVar, Workflow},
 };
@@ -49,25 +50,13 @@ use crate::{
 pub(super) struct World {
     pub(super) home: PathBuf,
     pub(super) repo: Repo,
-    pub(super) yes: bool,
     pub(super) profile: Option<String>,
-    pub(super) items: ItemRules,
-    pub(super) spending: super::spending::SpendingArgs,
+    /// The most items at once, if this call says so.
+    pub(super) max_parallel: Option<NonZeroU32>,
     /// Where a JUnit report is written to at the end.
     pub(super) junit: Option<PathBuf>,
     /// How the workflow is rehearsed, if it is.
     pub(super) rehearsal: Option<Rehearsed>,
-}
-
-/// What the command line asks of the items of a job.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ItemRules {
-    /// How many at once, if not as many as the workflow says.
-    pub(super) max_parallel: Option<NonZeroU32>,
-    /// Whether a job without items fails.
-    pub(super) needs_items: bool,
-    /// Whether dead letters have an exit code of their own.
-    pub(super) fail_on_dlq: bool,
 }
 
 /// Prepares a run, starts it, and sees it through to its summary.
@@ -79,9 +68,9 @@ pub(super) fn go(
     begin: impl FnOnce(Settings) -> Result<Run, run::Error>,
     job: &JobId,
 ) -> Result<Exit, CliError> {
-    let reporter = progress::reporter(&file.loaded.workflow, world.items.max_parallel, out.color());
+    let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
     let (reporter, notebook) = Bookkeeping::of(reporter);
-    let (items, junit) = (world.items, world.junit.clone());
+    let junit = world.junit.clone();
     let is_rehearsal = world.rehearsal.is_some();
     let settings = settings(args, world, file, reporter, out)?;
     let kept_at = settings.layout.clone();
@@ -111,7 +100,8 @@ pub(super) fn go(
     if exit == Exit::Success && replays::is_denied(&replayed) {
         return Ok(Exit::ReplayDenied);
     }
-    let is_refused = exit == Exit::Success && items.fail_on_dlq && dead > 0;
+    let fails_on_dlq = fold.started.as_ref().is_some_and(|started| started.options.fail_on_dlq);
+    let is_refused = exit == Exit::Success && fails_on_dlq && dead > 0;
     Ok(if is_refused { Exit::DeadLetters } else { exit })
 }
 
@@ -123,7 +113,7 @@ pub(super) fn check(
     out: &mut Output,
     asked: Check,
 ) -> Result<Vec<CheckedEffect>, CliError> {
-    let reporter = progress::reporter(&file.loaded.workflow, world.items.max_parallel, out.color());
+    let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
     let settings = settings(args, world, file, reporter, out)?;
     let job = asked.job.clone();
     see_through(settings, &job, async |settings| run::check(settings, asked).await)
@@ -156,7 +146,6 @@ fn settings(
             .rehearsal
             .prepare(&mut workflow, &|name| agents::configured(&original, &config, name));
     }
-    workflow.budget.job_usd = world.spending.budget_usd.or(workflow.budget.job_usd);
     let files = env_files(&workflow, &file.directory)?;
     let base_env = environment(&files);
     let env = chosen_env(&workflow, world.profile.as_deref())?;
@@ -184,12 +173,11 @@ fn settings(
         log_cap: config.log_cap.value,
         disk_floor: config.disk_floor.value,
         durability: config.durability.value,
-        max_parallel: world.items.max_parallel,
-        needs_items: world.items.needs_items,
-        waits: !world.spending.no_wait,
+        max_parallel: world.max_parallel,
+        options: RunOptions::default(),
         shutdown: shutdown.clone(),
         reporter,
-        confirm: Some(progress::confirm(world.yes, shutdown)),
+        confirm: Some(progress::confirm(shutdown)),
         layout,
         repo: world.repo,
         workflow,

@@ -1,15 +1,26 @@
 //! What a run may spend.
 
+use prodigy_core::event::OptionChanges;
+
 /// What a run may spend, in money and in time.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct SpendingArgs {
     /// Never wait: exit with 75 at a usage limit, or if another process works on the job
-    #[arg(long)]
-    pub(super) no_wait: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    pub(super) no_wait: Option<bool>,
 
     /// Stop when the job has cost this much [default: what the workflow says]
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(super) budget_usd: Option<f64>,
+}
+
+impl SpendingArgs {
+    /// Returns the flags that were given.
+    pub(super) fn changes(self) -> OptionChanges {
+        let Self { no_wait, budget_usd } = self;
+        OptionChanges { no_wait, budget_usd, ..OptionChanges::default() }
+    }
 }
 
 /// Reads an amount of money.

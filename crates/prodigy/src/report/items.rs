@@ -37,6 +37,8 @@ pub(super) struct Teller {
     pub(super) hold: Option<Hold>,
     /// How many attempts may be under way, as the workflow or the command line says.
     usual: u32,
+    /// Whether the options of the job say how many, and not this call.
+    follows_job: bool,
     failures: Failures,
     /// Items whose commits are being merged: how their lines will end.
     merging: HashMap<ItemId, (Sign, String)>,
@@ -56,12 +58,20 @@ impl Teller {
             cost_usd: 0.0,
             hold: None,
             usual,
+            follows_job: false,
             failures: Failures { mode, held: Vec::new() },
             merging: HashMap::new(),
             failed_at: None,
             tampered: 0,
             warned: 0,
         }
+    }
+
+    /// Lets the options of a resumed job say how many attempts may be under way.
+    #[must_use]
+    pub(super) fn follow_job(mut self, follows_job: bool) -> Self {
+        self.follows_job = follows_job;
+        self
     }
 
     /// Takes in a record; returns what to say, or nothing if it is not about items.
@@ -100,6 +110,12 @@ impl Teller {
                 Some(vec![important(Sign::Dot, count(*total, "item"))])
             }
             Event::JobResumed { .. } => {
+                let options = job.started.as_ref().map(|started| started.options);
+                if let Some(most) = options.and_then(|options| options.max_parallel)
+                    && self.follows_job
+                {
+                    self.usual = most.get();
+                }
                 let map = job.map.as_ref();
                 let map = map.filter(|_| !job.phases_done.contains(&PhaseName::Map));
                 self.items = map.map(|map| ItemSummary::resumed(map, at));

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Returns who shows a run: a live line on a terminal, plain lines elsewhere.
 ///
-/// `max_parallel` is how many items at once, if not as many as the workflow says.
+/// `max_parallel` is how many items at once, if not as many as the workflow or the job says.
 pub(crate) fn reporter(
     workflow: &Workflow,
     max_parallel: Option<NonZeroU32>,
@@ -33,7 +33,7 @@ pub(crate) fn reporter(
             (body.error_policy.error_collection, usual)
         }
     };
-    let teller = Teller::new(errors, usual);
+    let teller = Teller::new(errors, usual).follow_job(max_parallel.is_none());
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if io::stderr().is_terminal() && !dumb && !set("CI") {
@@ -44,21 +44,17 @@ pub(crate) fn reporter(
 }
 
 /// Returns who is asked before the merge.
-pub(crate) fn confirm(yes: bool, shutdown: Shutdown) -> Box<dyn Confirm> {
-    Box::new(Person { yes, shutdown })
+pub(crate) fn confirm(shutdown: Shutdown) -> Box<dyn Confirm> {
+    Box::new(Person { shutdown })
 }
 
 /// The person at the terminal, if there is one.
 struct Person {
-    yes: bool,
     shutdown: Shutdown,
 }
 
 impl Confirm for Person {
     fn merge(&mut self, question: &MergeQuestion) -> Option<bool> {
-        if self.yes {
-            return Some(true);
-        }
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }

@@ -199,6 +199,7 @@ fn jobs_can_be_read_by_programs() {
           "workflow_file": "tidy.yml",
           "workflow_name": null,
           "repository": "/repo",
+          "options": {},
           "target_branch": "main",
           "steps_done": 1,
           "steps_failed": 0,

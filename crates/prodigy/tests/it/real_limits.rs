@@ -63,7 +63,7 @@ fn without_waiting_the_job_ends_at_a_limit_and_is_resumed_later() {
     assert_code(&seen, 75);
     assert_eq!(deaths(&world), "");
     check_processes(&world).unwrap();
-    assert_code(&Started::new(&world, &["resume", "job", "-y"]).seen(&world), 0);
+    assert_code(&Started::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
     assert_eq!(model.turns_of("a").len(), 2);
     assert_eq!(world.read("a.txt"), "a is done\n");
 }

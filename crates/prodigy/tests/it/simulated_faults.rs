@@ -150,7 +150,7 @@ map:
     let paused = of_type(&world, "quota_paused");
     assert_eq!(paused.len(), 1, "{seen}");
     assert_eq!(paused[0]["limit"]["kind"], "usage");
-    let seen = world.prodigy(&["resume", "job"]);
+    let seen = world.prodigy(&["resume", "job", "--no-wait=false"]);
     assert_code(&seen, 0);
     assert_eq!(counts(&world), (4, 0, 0), "{seen}");
     let most = of_type(&world, "agent_completed");

@@ -144,6 +144,7 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
         reopened: None,
         found: None,
         budget: None,
+        options: None,
     };
     world.write(resumed.into());
     assert!(world.job.map.as_ref().unwrap().has_conflicts());
@@ -176,6 +177,7 @@ fn a_conflict_that_nobody_resolves_any_more_is_treated_as_the_workflow_says_now(
             reopened: None,
             found: None,
             budget: None,
+            options: None,
         };
         world.write(resumed.into());
         assert_eq!(world.run(usize::MAX), Some(Ending::Completed));

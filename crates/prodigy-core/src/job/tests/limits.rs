@@ -33,6 +33,7 @@ fn resume(world: &mut World) {
         reopened: None,
         found: None,
         budget: None,
+        options: None,
     };
     world.write(event.into());
 }

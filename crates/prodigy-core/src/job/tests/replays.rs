@@ -15,7 +15,14 @@ pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Vel
     let is_over = world.job.phases_done.contains(&PhaseName::Map);
     let reopened = (is_over && !wanted.is_empty())
         .then(|| Reopened { rerun_reduce: only, base_commit: Some("newer".into()) });
-    Event::JobResumed { version: "0".into(), workflow: None, reopened, found: None, budget: None }
+    Event::JobResumed {
+        version: "0".into(),
+        workflow: None,
+        reopened,
+        found: None,
+        budget: None,
+        options: None,
+    }
 }
 
 /// Returns why an item died last.
@@ -77,7 +84,7 @@ proptest! {
             if world.run(usize::MAX) == Some(Ending::Completed) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None };
             world.write(resumed.into());
         }
         prop_assert!(matches!(world.job.end, Some(End::Completed(_))));
@@ -98,7 +105,7 @@ proptest! {
             if matches!(world.job.end, Some(End::Completed(_))) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None };
             world.write(resumed.into());
             world.run(usize::MAX);
         }

@@ -71,10 +71,8 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
     let world = setup::World {
         home: context::prepared_home(args)?,
         repo: authority.repo.clone(),
-        yes: false,
         profile: started.profile,
-        items: setup::ItemRules::default(),
-        spending: crate::commands::spending::SpendingArgs::default(),
+        max_parallel: None,
         junit: None,
         rehearsal: None,
     };

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, path::PathBuf, thread, time::Duration};
 
 use prodigy_core::{
     audit::IdentityKind,
-    event::Mode,
+    event::{Mode, OptionChanges},
     ids::JobId,
     replay::{Rate, Velocity},
     workflow::{Body, Workflow},
@@ -92,12 +92,14 @@ pub(crate) struct RetryArgs {
     verbose: bool,
 
     /// Merge the result without asking
-    #[arg(short, long)]
-    yes: bool,
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    yes: Option<bool>,
 
     /// Exit with 3 if the job is done and items are in the dead letter queue
-    #[arg(long)]
-    fail_on_dlq: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true)]
+    fail_on_dlq: Option<bool>,
 
     #[command(flatten)]
     spending: crate::commands::spending::SpendingArgs,
@@ -180,6 +182,11 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
             velocity: velocity(command, &authority.policy.policy.velocity, out),
             policy: authority.policy.clone(),
         }),
+        given: OptionChanges {
+            yes: command.yes,
+            fail_on_dlq: command.fail_on_dlq,
+            ..command.spending.changes()
+        },
     };
     let world = world(args, command, &authority, &file)?;
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
@@ -195,14 +202,8 @@ fn world(
     Ok(setup::World {
         home: context::prepared_home(args)?,
         repo: authority.repo.clone(),
-        yes: command.yes || authority.started.yes,
         profile: authority.started.profile.clone(),
-        items: setup::ItemRules {
-            max_parallel: at_once(command.max_parallel, &file.loaded.workflow),
-            needs_items: false,
-            fail_on_dlq: command.fail_on_dlq,
-        },
-        spending: command.spending,
+        max_parallel: at_once(command.max_parallel, &file.loaded.workflow),
         junit: command.junit.clone(),
         rehearsal: None,
     })
@@ -266,7 +267,7 @@ fn wait(
     loop {
         match JobLock::take(layout, job) {
             Ok(lock) => return Ok(lock),
-            Err(store::Error::Locked { holder, .. }) if !command.spending.no_wait => {
+            Err(store::Error::Locked { holder, .. }) if command.spending.no_wait != Some(true) => {
                 if !is_told {
                     out.note(format_args!(
                         "note: {holder} works on the job; waiting until it is done (Ctrl-C gives up)"

@@ -1,0 +1,57 @@
+//! The job that `prodigy resume` without a name goes on with.
+
+use prodigy_core::{
+    failure::FailureKind,
+    ids::JobId,
+    job::{End, Summary},
+};
+use prodigy_engine::store::Layout;
+
+use super::{context::store_error, lookup::summary};
+use crate::{error::CliError, exit::Exit, output::Output};
+
+/// Returns the newest job of this repository that can go on.
+///
+/// A job that has to be repaired first, or whose input cannot be had, would fail again and again:
+/// it is passed over, and named.
+pub(super) fn newest_resumable(layout: &Layout, out: &mut Output) -> Result<JobId, CliError> {
+    let jobs = layout.jobs().map_err(store_error)?;
+    if jobs.is_empty() {
+        return Err(CliError::new(Exit::Usage, "this repository has no jobs")
+            .with_hint("`prodigy run WORKFLOW` starts one"));
+    }
+    for job in jobs.into_iter().rev() {
+        let (summary, status, damage) = match summary(layout, &job) {
+            Ok(found) => found,
+            Err(error) => {
+                out.note(format_args!("note: job `{job}` is passed over: {error}"));
+                continue;
+            }
+        };
+        if damage.is_some() || summary.started.is_none() {
+            out.note(format_args!(
+                "note: job `{job}` is passed over: its journal is damaged; see `prodigy repair {job} --dry-run`"
+            ));
+        } else if status.is_resumable() {
+            match &summary.end {
+                Some(end) if has_no_input(&summary, end) => out.note(format_args!(
+                    "note: job `{job}` is passed over: its items cannot be had; see `prodigy jobs show {job}`"
+                )),
+                Some(_) | None => return Ok(job),
+            }
+        }
+    }
+    Err(CliError::new(Exit::Usage, "no job of this repository can be resumed")
+        .with_hint("`prodigy jobs` lists the jobs"))
+}
+
+/// Returns whether a job ended because there is no input to take its items from.
+///
+/// Its worktree stays as it is, so there will be none the next time either.
+pub(super) fn has_no_input(summary: &Summary, end: &End) -> bool {
+    let is_missing = matches!(
+        end,
+        End::Failed { step, failure } if step == "map" && failure.kind == FailureKind::InputMissing
+    );
+    is_missing && summary.items.is_none()
+}
