@@ -10,6 +10,7 @@ use prodigy_testkit::{
     crash_dlq::{DlqSurvived, dlq_trial, dlq_undisturbed},
     crash_effects::{effects_trial, effects_undisturbed},
     crash_map::{map_trial, map_undisturbed, scale},
+    crash_merge::{merge_trial, merge_undisturbed},
     killing::Broken,
     races::races,
 };
@@ -54,6 +55,8 @@ enum What {
     Dlq(DlqArgs),
     /// Kill jobs that change something outside and check that nothing is changed twice
     Effects(EffectsArgs),
+    /// Kill the final merge and check that the user's checkout is whole
+    Merge(MergeArgs),
     /// Let two replays race for each of many dead letters and check that one takes it
     Races(RacesArgs),
     /// Run one large MapReduce job, killing nothing, and check every item and the checkout
@@ -128,12 +131,27 @@ struct EffectsArgs {
     common: Common,
 }
 
+#[derive(clap::Args, Debug)]
+struct MergeArgs {
+    /// How many kills to make in all
+    #[arg(long, default_value_t = 60)]
+    kills: u32,
+
+    /// How many files each job changes and adds
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    files: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
 pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
     match &args.what {
         None => sequential(args),
         Some(What::Map(args)) => map(args),
         Some(What::Dlq(args)) => dlq(args),
         Some(What::Effects(args)) => effects(args),
+        Some(What::Merge(args)) => merge(args),
         Some(What::Races(args)) => race(args),
         Some(What::Scale(args)) => large(args),
     }
@@ -285,6 +303,40 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
     note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, {made} changes, none made twice; {unknown} left to a person",
         args.items,
+    ));
+    Ok(())
+}
+
+/// Kills final merges until there are enough kills.
+fn merge(args: &MergeArgs) -> Result<(), Error> {
+    let binary = chosen(args.common.binary.as_deref(), false)?;
+    let calm = merge_undisturbed(&binary, args.files).map_err(|broken| failed(*broken, ""))?;
+    note(format_args!("undisturbed: update of the checkout {} ms", calm.update.as_millis()));
+    let (mut jobs, mut kills, mut in_update, mut in_repair, mut commits) = (0, 0, 0, 0, 0);
+    while kills < args.kills {
+        let seed = args.common.seed.wrapping_add(jobs);
+        let again = format!("merge --kills 1 --seed {seed} --files {}", args.files);
+        let done = merge_trial(&binary, seed, calm.update, args.files)
+            .map_err(|broken| failed(*broken, &again))?;
+        jobs += 1;
+        kills += done.survived.kills;
+        in_update += done.in_update;
+        in_repair += done.in_repair;
+        commits += done.commits;
+        note(format_args!(
+            "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} after the update began, {} in repair, {} starts, {} commits of the user, {} ms",
+            done.survived.kills,
+            args.kills,
+            done.in_update,
+            done.in_repair,
+            done.survived.starts,
+            done.commits,
+            done.survived.duration.as_millis(),
+        ));
+    }
+    note(format_args!(
+        "{jobs} jobs of {} files, {kills} kills, {in_update} after an update began, {in_repair} in repair, {commits} commits of the user; every checkout whole, nothing lost or doubled",
+        args.files,
     ));
     Ok(())
 }

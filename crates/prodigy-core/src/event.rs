@@ -27,7 +27,7 @@ use crate::{
     policy::Budget,
 };
 
-pub use checkout::CheckoutChange;
+pub use checkout::{CheckoutChange, CheckoutUpdate};
 pub use endings::{CompletedStatus, PauseReason};
 pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
 pub use options::{OptionChanges, RunOptions};
@@ -507,6 +507,9 @@ pub enum Event {
         /// What was changed and put back.
         changes: Vec<String>,
     },
+    /// The checkout of the target branch is about to be brought to the merge. Written before
+    /// anything of it is changed, so that a run that takes up the job can finish or undo it.
+    CheckoutUpdateStarted(Box<CheckoutUpdate>),
     /// The user's checkout changed while the job ran, other than by the job's own merge. It was
     /// left as it is: the user may have worked in it.
     CheckoutChanged {

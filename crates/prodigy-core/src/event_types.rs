@@ -71,6 +71,7 @@ event_types! {
     Self::ResolutionCompleted { .. } => "resolution_completed",
     Self::ResolutionFailed { .. } => "resolution_failed",
     Self::GitTampering { .. } => "git_tampering",
+    Self::CheckoutUpdateStarted(_) => "checkout_update_started",
     Self::CheckoutChanged { .. } => "checkout_changed",
     Self::CheckpointCreated { .. } => "checkpoint_created",
 }

@@ -38,8 +38,9 @@ const LOOK_EVERY: Duration = Duration::from_micros(100);
 pub(crate) enum KillAt {
     /// So long after the start.
     Elapsed(Duration),
-    /// Right after it appended its `nth` record of a kind, from 1, to any journal.
-    Record { kind: &'static str, nth: u32 },
+    /// Right after it appended its `nth` record of a kind, from 1, to any journal, or so long
+    /// after that.
+    Record { kind: &'static str, nth: u32, delay: Duration },
     /// Right after the first thing that it writes of a new job.
     FirstWrite,
 }
@@ -213,7 +214,8 @@ impl Trial {
         let at = self.random.below(self.kinds.len() as u64);
         let kind = usize::try_from(at).ok().and_then(|at| self.kinds.get(at)).unwrap();
         let nth = u32::try_from(1 + self.random.below(MOST_PASSED)).unwrap();
-        if *kind == FIRST_WRITE { KillAt::FirstWrite } else { KillAt::Record { kind, nth } }
+        let delay = Duration::ZERO;
+        if *kind == FIRST_WRITE { KillAt::FirstWrite } else { KillAt::Record { kind, nth, delay } }
     }
 
     /// Runs prodigy and returns how it ended, or `None` if it was killed on the way.
@@ -230,7 +232,9 @@ impl Trial {
         let began = Instant::now();
         let home = self.world.home();
         let mut watch = match kill {
-            Some(KillAt::Record { kind, nth }) => Some(JournalWatch::for_record(&home, kind, nth)),
+            Some(KillAt::Record { kind, nth, .. }) => {
+                Some(JournalWatch::for_record(&home, kind, nth))
+            }
             Some(KillAt::FirstWrite) => Some(JournalWatch::for_first_write(&home)),
             Some(KillAt::Elapsed(_)) | None => None,
         };
@@ -238,13 +242,19 @@ impl Trial {
             Some(KillAt::Elapsed(after)) => after,
             Some(KillAt::Record { .. } | KillAt::FirstWrite) | None => self.limit,
         };
+        let delay = match kill {
+            Some(KillAt::Record { delay, .. }) => delay,
+            Some(KillAt::Elapsed(_) | KillAt::FirstWrite) | None => Duration::ZERO,
+        };
         let mut child =
             self.world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
-        let end = wait(&mut child, limit, watch.as_mut());
+        let end = wait(&mut child, limit, watch.as_mut().map(|watch| (watch, delay)));
         let killed = end.is_none();
         let how = match (end, kill) {
             (Some(status), _) => status.to_string(),
-            (None, Some(KillAt::Record { kind, nth })) => format!("killed at {kind} {nth}"),
+            (None, Some(KillAt::Record { kind, nth, delay })) => {
+                format!("killed {} µs after {kind} {nth}", delay.as_micros())
+            }
             (None, Some(KillAt::FirstWrite)) => "killed at its first write".to_owned(),
             (None, Some(KillAt::Elapsed(_)) | None) => "killed".to_owned(),
         };
@@ -285,7 +295,7 @@ pub fn kill_at_record(world: &World, args: &[&str], kind: &str, nth: u32) {
     let output = File::create(&log).unwrap();
     let errors = output.try_clone().unwrap();
     let mut child = world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
-    let end = wait(&mut child, START_LIMIT, Some(&mut watch));
+    let end = wait(&mut child, START_LIMIT, Some((&mut watch, Duration::ZERO)));
     let said = fs::read_to_string(&log).unwrap_or_default();
     assert!(end.is_none() && watch.is_due(), "no {kind} {nth}: {end:?}\n{said}");
 }
@@ -305,22 +315,24 @@ pub fn check_processes(world: &World) -> Result<(), String> {
     }
 }
 
-/// Waits for a child at most so long, or until what is watched for is there; then it is killed
-/// and `None` is returned.
+/// Waits for a child at most so long, or until what is watched for is there and some time has
+/// passed; then it is killed and `None` is returned.
 fn wait(
     child: &mut Child,
     limit: Duration,
-    mut watch: Option<&mut JournalWatch>,
+    mut watch: Option<(&mut JournalWatch, Duration)>,
 ) -> Option<ExitStatus> {
-    let until = Instant::now() + limit;
+    let mut until = Instant::now() + limit;
     let most = if watch.is_some() { LOOK_EVERY } else { Duration::from_millis(2) };
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }
+        if let Some((_, delay)) = watch.take_if(|(watch, _)| watch.is_due()) {
+            until = Instant::now() + delay;
+        }
         let left = until.saturating_duration_since(Instant::now());
-        let is_due = watch.as_mut().is_some_and(|watch| watch.is_due());
-        if left.is_zero() || is_due {
+        if left.is_zero() {
             child.kill().unwrap();
             child.wait().unwrap();
             return None;

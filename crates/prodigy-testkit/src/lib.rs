@@ -12,6 +12,7 @@ pub mod crash;
 pub mod crash_dlq;
 pub mod crash_effects;
 pub mod crash_map;
+pub mod crash_merge;
 mod journal_watch;
 pub mod killing;
 mod ledger;

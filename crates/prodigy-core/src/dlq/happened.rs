@@ -104,6 +104,7 @@ impl Letter {
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => return,
         }

@@ -265,6 +265,7 @@ impl Letter {
             | Event::WorktreeCleaned { .. }
             | crate::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => false,
         }

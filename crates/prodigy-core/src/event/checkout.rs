@@ -1,4 +1,4 @@
-//! What changed in the user's checkout while a job ran.
+//! The user's checkout: the update that the final merge makes, and changes by others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,4 +14,17 @@ pub struct CheckoutChange {
     /// What it is now; left out if it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+}
+
+/// The update of a checkout from one commit of its branch to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckoutUpdate {
+    /// The branch that is checked out.
+    pub target: String,
+    /// The working tree that has it checked out.
+    pub worktree: String,
+    /// The branch's commit before the merge.
+    pub old: String,
+    /// The branch's commit after the merge.
+    pub new: String,
 }

@@ -18,6 +18,12 @@ impl Job {
         self.end = Some(End::Paused { reason, message: message.to_owned() });
     }
 
+    /// Takes in that the result is in the target branch, and in its checkout if it has one.
+    pub(super) fn finish_merge(&mut self, commit: &str) {
+        self.merged = Some(commit.to_owned());
+        self.checkout_update = None;
+    }
+
     /// Takes in that the job was taken up again.
     pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>, now: Timestamp) {
         self.end = None;

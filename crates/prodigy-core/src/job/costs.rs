@@ -164,6 +164,7 @@ fn is_end_of_attempt(event: &Event) -> bool {
         | Event::WorktreeCleaned { .. }
         | Event::MergeConflict { .. }
         | Event::GitTampering { .. }
+        | Event::CheckoutUpdateStarted(_)
         | Event::CheckoutChanged { .. }
         | Event::CheckpointCreated { .. } => false,
     }

@@ -130,6 +130,7 @@ impl MapState {
             | Event::QuotaPaused(_)
             | Event::QuotaResumed {}
             | Event::BudgetExceeded { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => Err(Misplaced),
         }

@@ -224,6 +224,7 @@ impl ItemSummary {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!()

@@ -8,8 +8,8 @@ use crate::{
     agent::Usage,
     effect::Ledger,
     event::{
-        CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record, Snapshot,
-        StepCompleted, StepResult, StepStatus, is_top_level,
+        CheckoutUpdate, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record,
+        Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
     },
     failure::Failure,
     vars::Vars,
@@ -82,6 +82,9 @@ pub struct Job {
     pub ledger: Ledger,
     /// How it ended, if it did.
     pub end: Option<End>,
+    /// The update of the user's checkout that was begun and has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkout_update: Option<CheckoutUpdate>,
     /// The commit that the merge made, once merged.
     pub merged: Option<String>,
     /// Whether it is settled what becomes of the worktree.
@@ -213,7 +216,8 @@ impl Job {
                 let (path, branch, base) = (path.clone(), branch.clone(), commit.clone());
                 self.tree = Some(JobTreeState { path, branch, base });
             }
-            Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
+            Event::CheckoutUpdateStarted(update) => self.checkout_update = Some((**update).clone()),
+            Event::WorktreeMerged { commit, .. } => self.finish_merge(commit),
             Event::AgentUsage { .. }
             | Event::QuotaPaused(_)
             | Event::QuotaWarned { .. }

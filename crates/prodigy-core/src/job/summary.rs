@@ -183,6 +183,7 @@ impl Summary {
             | Event::MergeConflict { .. }
             | crate::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!()

@@ -1,21 +1,21 @@
-//! Bringing the user's checkout from one commit to another without losing anything in it.
+//! Examining a checkout that is to be brought from one commit to another.
 //!
 //! Git's own commands overwrite ignored files, and refuse files that are already
-//! as they should be. A merge that was cut off leaves just such files, so we look
-//! for ourselves: what stands in a path may be what the old commit has there or
-//! what the new one has, and anything else is in the way.
+//! as they should be. So we look for ourselves: what stands in a path may be what the old
+//! commit has there or what the new one has, and anything else is in the way.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     ffi::OsStr,
     fs,
-    os::unix::ffi::OsStrExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
-use tempfile::{NamedTempFile, TempPath};
-
-use super::{Error, Repo, command::shown};
+use super::{
+    Error, Repo,
+    command::{Call, Place, shown},
+};
 
 /// The mode of an entry that is not there.
 const ABSENT: &str = "000000";
@@ -23,19 +23,38 @@ const ABSENT: &str = "000000";
 /// The mode of a submodule.
 const SUBMODULE: &str = "160000";
 
+/// A working tree of the user's that has the target branch checked out.
+#[derive(Clone, Copy)]
+pub(super) struct Seat<'a> {
+    pub(super) repo: &'a Repo,
+    pub(super) place: &'a Place,
+}
+
 /// A file in a tree or in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+pub(super) struct Entry {
     mode: String,
     oid: String,
 }
 
 /// A path that differs between the two commits.
 #[derive(Clone, Debug)]
-struct Change {
-    path: Vec<u8>,
-    old: Entry,
-    new: Entry,
+pub(super) struct Change {
+    pub(super) path: Vec<u8>,
+    pub(super) old: Entry,
+    pub(super) new: Entry,
+    /// The file in the path before it was examined; `None` if there is none.
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// The signs by which a file is known to be the one that was examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    mode: u32,
+    modified: (i64, i64),
 }
 
 /// A file as the index has it.
@@ -46,91 +65,133 @@ struct Indexed {
     is_hidden: bool,
 }
 
-/// A checkout that can be brought forward.
-pub(super) struct Checkout<'a> {
-    repo: &'a Repo,
-    old: String,
-    new: String,
+/// A checkout in which nothing is in the way.
+pub(super) struct Examined {
+    pub(super) changes: Vec<Change>,
     /// The lines that tell the index about files that are already as they should be.
-    arrived: Vec<u8>,
+    pub(super) arrived: Vec<u8>,
 }
 
-/// Why a checkout cannot be brought forward.
+/// The paths that would be lost.
 pub(super) struct Blocked {
-    /// What would be lost.
     pub(super) paths: Vec<String>,
 }
 
-impl Entry {
-    fn is_absent(&self) -> bool {
-        self.mode == ABSENT
+impl<'a> Seat<'a> {
+    pub(super) fn call(self, args: &[&str]) -> Call<'a> {
+        self.repo.git.at(self.place, args)
+    }
+
+    pub(super) fn root(self) -> &'a Path {
+        &self.place.work_tree
+    }
+
+    /// Returns whether a branch is checked out here.
+    pub(super) fn has_branch(self, branch: &str) -> Result<bool, Error> {
+        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
+        Ok(name.strip_prefix("refs/heads/") == Some(branch))
     }
 }
 
-impl<'a> Checkout<'a> {
-    /// Finds out whether the main working tree can go from `old`, which it has checked out, to `new`.
-    pub(super) fn examine(
-        repo: &'a Repo,
-        old: &str,
-        new: &str,
-    ) -> Result<Result<Self, Blocked>, Error> {
-        let changes = changes(repo, old, new)?;
-        let indexed = indexed(repo, &changes)?;
-        let index = index_copy(repo, &indexed)?;
-        let dirty = dirty(repo, &index)?;
-        let gone: HashSet<&[u8]> =
-            changes.iter().filter(|c| c.new.is_absent()).map(|c| c.path.as_slice()).collect();
-
-        let mut blocked: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let mut candidates: Vec<&Change> = Vec::new();
-        for change in &changes {
-            if let Some(in_the_way) = in_the_way(repo.root(), change, &gone) {
-                blocked.insert(in_the_way);
-                continue;
-            }
-            let staged = indexed.get(&change.path);
-            let is_old = staged.map_or(change.old.is_absent(), |s| s.entry == change.old);
-            let is_new = staged.map_or(change.new.is_absent(), |s| s.entry == change.new);
-            if staged.is_some_and(|staged| !staged.is_merged) || !(is_old || is_new) {
-                blocked.insert(change.path.clone());
-                continue;
-            }
-            let is_untracked = staged.is_none() && holds_file(repo.root(), &change.path);
-            if !is_old || is_untracked || dirty.contains(&change.path) {
-                candidates.push(change);
-            }
-        }
-
-        let arrived = index_lines(&candidates);
-        if !arrived.is_empty() {
-            let update = repo.call(&["update-index", "-z", "--index-info"]).index(&index);
-            update.stdin(arrived.clone()).run()?;
-        }
-        let dirty = self::dirty(repo, &index)?;
-        for change in candidates {
-            let is_left = change.new.is_absent() && holds_file(repo.root(), &change.path);
-            if is_left || dirty.contains(&change.path) {
-                blocked.insert(change.path.clone());
-            }
-        }
-        if blocked.is_empty() {
-            return Ok(Ok(Self { repo, old: old.to_owned(), new: new.to_owned(), arrived }));
-        }
-        Ok(Err(Blocked { paths: blocked.iter().map(|path| shown(path)).collect() }))
+impl Entry {
+    pub(super) fn is_absent(&self) -> bool {
+        self.mode == ABSENT
     }
 
-    /// Brings files and index forward; the branch stays where it is.
-    pub(super) fn bring_forward(self) -> Result<(), Error> {
-        if !self.arrived.is_empty() {
-            let update = self.repo.call(&["update-index", "-z", "--index-info"]);
-            update.stdin(self.arrived).run()?;
-        }
-        // Files whose times changed but not their content would be refused. That other
-        // files did change is no error.
-        self.repo.call(&["update-index", "-q", "--refresh"]).or(&[1]).run()?;
-        self.repo.call(&["read-tree", "-m", "-u", &self.old, &self.new]).run()?;
-        Ok(())
+    pub(super) fn is_submodule(&self) -> bool {
+        self.mode == SUBMODULE
     }
+}
+
+impl Change {
+    /// Returns the path below the working tree, or any other directory.
+    pub(super) fn below(&self, root: &Path) -> PathBuf {
+        root.join(OsStr::from_bytes(&self.path))
+    }
+}
+
+impl Stamp {
+    /// Returns the stamp of what is in a path, unless that is nothing or a directory.
+    pub(super) fn take(path: &Path) -> Option<Self> {
+        let found = path.symlink_metadata().ok().filter(|found| !found.is_dir())?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            mode: found.mode(),
+            modified: (found.mtime(), found.mtime_nsec()),
+        })
+    }
+}
+
+/// Finds out whether a checkout can go from `old`, which it has, to `new`.
+///
+/// `scratch` is a path for an index to try things with.
+pub(super) fn examine(
+    seat: Seat<'_>,
+    old: &str,
+    new: &str,
+    scratch: &Path,
+) -> Result<Result<Examined, Blocked>, Error> {
+    let root = seat.root();
+    let mut changes = changes(seat.repo, old, new)?;
+    for change in &mut changes {
+        change.stamp = Stamp::take(&change.below(root));
+    }
+    let indexed = indexed(seat, &changes)?;
+    copy_index(seat, scratch)?;
+    unhide(seat, &indexed, scratch)?;
+    let dirty = self::dirty(seat, scratch)?;
+    let gone: HashSet<&[u8]> =
+        changes.iter().filter(|c| c.new.is_absent()).map(|c| c.path.as_slice()).collect();
+
+    let mut blocked: BTreeSet<Vec<u8>> = BTreeSet::new();
+    let mut candidates: Vec<&Change> = Vec::new();
+    for change in &changes {
+        if let Some(in_the_way) = in_the_way(root, change, &gone) {
+            blocked.insert(in_the_way);
+            continue;
+        }
+        let staged = indexed.get(&change.path);
+        let is_old = staged.map_or(change.old.is_absent(), |s| s.entry == change.old);
+        let is_new = staged.map_or(change.new.is_absent(), |s| s.entry == change.new);
+        if staged.is_some_and(|staged| !staged.is_merged) || !(is_old || is_new) {
+            blocked.insert(change.path.clone());
+            continue;
+        }
+        let is_untracked = staged.is_none() && change.stamp.is_some();
+        if !is_old || is_untracked || dirty.contains(&change.path) {
+            candidates.push(change);
+        }
+    }
+
+    let arrived = index_lines(&candidates);
+    if !arrived.is_empty() {
+        let update = seat.call(&["update-index", "-z", "--index-info"]).index(scratch);
+        update.stdin(arrived.clone()).run()?;
+    }
+    let dirty = self::dirty(seat, scratch)?;
+    for change in candidates {
+        let is_left = change.new.is_absent() && change.stamp.is_some();
+        if is_left || dirty.contains(&change.path) {
+            blocked.insert(change.path.clone());
+        }
+    }
+    if blocked.is_empty() {
+        return Ok(Ok(Examined { changes, arrived }));
+    }
+    Ok(Err(Blocked { paths: blocked.iter().map(|path| shown(path)).collect() }))
+}
+
+/// Returns the lines that bring an index from one commit to another where it still has the old.
+pub(super) fn outstanding(seat: Seat<'_>, old: &str, new: &str) -> Result<Vec<u8>, Error> {
+    let changes = changes(seat.repo, old, new)?;
+    let indexed = indexed(seat, &changes)?;
+    let is_old = |change: &&Change| {
+        let staged = indexed.get(&change.path);
+        staged.map_or(change.old.is_absent(), |s| s.is_merged && s.entry == change.old)
+    };
+    Ok(index_lines(&changes.iter().filter(is_old).collect::<Vec<_>>()))
 }
 
 /// Returns what differs between two commits.
@@ -149,6 +210,7 @@ fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, Error> {
                 path: path.clone(),
                 old: Entry { mode: old_mode, oid: old_oid },
                 new: Entry { mode: new_mode, oid: new_oid },
+                stamp: None,
             })
         };
         let unexpected = || Error::Unexpected { command: "diff-tree".to_owned() };
@@ -158,10 +220,10 @@ fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, Error> {
 }
 
 /// Returns what the index has in the changed paths.
-fn indexed(repo: &Repo, changes: &[Change]) -> Result<HashMap<Vec<u8>, Indexed>, Error> {
+fn indexed(seat: Seat<'_>, changes: &[Change]) -> Result<HashMap<Vec<u8>, Indexed>, Error> {
     let wanted: HashSet<&[u8]> = changes.iter().map(|change| change.path.as_slice()).collect();
     let mut indexed = HashMap::new();
-    for field in repo.call(&["ls-files", "-v", "--stage", "-z"]).reading().fields()? {
+    for field in seat.call(&["ls-files", "-v", "--stage", "-z"]).reading().fields()? {
         let entry = || {
             let tab = field.iter().position(|byte| *byte == b'\t')?;
             let path = field.get(tab + 1..)?;
@@ -180,36 +242,43 @@ fn indexed(repo: &Repo, changes: &[Change]) -> Result<HashMap<Vec<u8>, Indexed>,
     Ok(indexed)
 }
 
-/// Returns a copy of the index in which no file that exists is hidden from git.
-fn index_copy(repo: &Repo, indexed: &HashMap<Vec<u8>, Indexed>) -> Result<TempPath, Error> {
-    let directory = repo.common_dir();
-    let copy = NamedTempFile::with_prefix_in("prodigy-index-", directory);
-    let copy = copy.map_err(Error::file("write to", directory))?.into_temp_path();
-    let real = repo.main.git_dir.join("index");
-    fs::copy(&real, &copy).map_err(Error::file("copy", &real))?;
+/// Copies the index of a checkout.
+pub(super) fn copy_index(seat: Seat<'_>, copy: &Path) -> Result<(), Error> {
+    let real = seat.place.git_dir.join("index");
+    fs::copy(&real, copy).map(drop).map_err(Error::file("copy", &real))
+}
+
+/// Changes a copy of the index so that no file that exists is hidden from git.
+fn unhide(seat: Seat<'_>, indexed: &HashMap<Vec<u8>, Indexed>, copy: &Path) -> Result<(), Error> {
     let mut hidden: Vec<u8> = Vec::new();
     for (path, indexed) in indexed {
-        if indexed.is_hidden && holds_file(repo.root(), path) {
+        if indexed.is_hidden && Stamp::take(&seat.root().join(OsStr::from_bytes(path))).is_some() {
             hidden.extend_from_slice(path);
             hidden.push(0);
         }
     }
-    if !hidden.is_empty() {
-        let flags = ["--no-assume-unchanged", "--no-skip-worktree"];
-        for flag in flags {
-            let show = repo.call(&["update-index", flag, "-z", "--stdin"]).index(&copy);
-            show.stdin(hidden.clone()).run()?;
-        }
+    if hidden.is_empty() {
+        return Ok(());
     }
-    Ok(copy)
+    for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
+        let show = seat.call(&["update-index", flag, "-z", "--stdin"]).index(copy);
+        show.stdin(hidden.clone()).run()?;
+    }
+    Ok(())
 }
 
 /// Returns the paths whose files are not what an index says.
-fn dirty(repo: &Repo, index: &Path) -> Result<HashSet<Vec<u8>>, Error> {
-    repo.call(&["update-index", "-q", "--refresh"]).index(index).or(&[1]).run()?;
+pub(super) fn dirty(seat: Seat<'_>, index: &Path) -> Result<HashSet<Vec<u8>>, Error> {
+    refresh(seat, index)?;
     let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all", "--no-ext-diff"];
-    let paths = repo.call(&args).index(index).reading().fields()?;
+    let paths = seat.call(&args).index(index).reading().fields()?;
     Ok(paths.into_iter().collect())
+}
+
+/// Tells an index the times of the files that are as it says. That others are not is no error.
+pub(super) fn refresh(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
+    seat.call(&["update-index", "-q", "--refresh"]).index(index).or(&[1]).run()?;
+    Ok(())
 }
 
 /// Returns what keeps a path's new file from being written, apart from the path itself.
@@ -242,12 +311,6 @@ fn in_the_way(root: &Path, change: &Change, gone: &HashSet<&[u8]>) -> Option<Vec
         waiting.extend(entries.flatten().map(|entry| directory.join(entry.file_name())));
     }
     None
-}
-
-/// Returns whether there is something other than a directory in a path.
-fn holds_file(root: &Path, path: &[u8]) -> bool {
-    let path = root.join(OsStr::from_bytes(path));
-    path.symlink_metadata().is_ok_and(|found| !found.is_dir())
 }
 
 /// Returns lines for `update-index --index-info` that put the new files into an index.

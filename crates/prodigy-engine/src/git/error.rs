@@ -96,6 +96,12 @@ pub enum Error {
         /// The branch.
         branch: String,
     },
+    /// A checkout whose update was cut off cannot be locked to complete it.
+    #[error("the update of your checkout cannot be completed yet: {reason}")]
+    CheckoutBusy {
+        /// Who holds the lock.
+        reason: String,
+    },
     /// A branch was deleted and cannot be put back.
     #[error("the branch `{branch}` was deleted, and so was the commit {commit} that it stood at")]
     BranchLost {
@@ -210,6 +216,7 @@ impl Error {
             | Self::BranchName { .. }
             | Self::NothingCheckedOut { .. }
             | Self::Special { .. }
+            | Self::CheckoutBusy { .. }
             | Self::Guard { .. } => None,
         }
     }

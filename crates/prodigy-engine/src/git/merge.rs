@@ -1,21 +1,18 @@
-//! Merging a job's branch into the branch the user started from.
+//! Merging a job's branch into its target.
 //!
-//! Nothing is ever overwritten, and every step can be cut off: the merge is
-//! computed without a working tree, then the files of the user's checkout are
-//! brought forward if it has the target branch, and only then the branch moves.
-//! A later call finds files that are already as they should be and goes on.
+//! Nothing is ever overwritten, and every step can be cut off: the merge is computed without a
+//! working tree, the branch is moved in the way that `update` describes.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
+
+use prodigy_core::event::CheckoutUpdate;
 
 use super::{
     Error, Repo,
-    checkout::{self, Checkout},
-    command::{shown, split_fields},
+    command::{Place, shown, split_fields},
     lock::RepoLock,
     repo::as_prodigy,
+    update::{CheckoutSession, UpdateAttempt},
 };
 
 /// How often a target that moves while we merge is followed.
@@ -32,14 +29,12 @@ pub struct MergeRequest {
     pub base_commit: String,
     /// The message of the merge commit, if one is needed.
     pub message: String,
-    /// Whether to find out only.
-    pub dry_run: bool,
 }
 
 /// What became of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeOutcome {
-    /// The target has the job's commits now; in a dry run, it would have.
+    /// The target has the job's commits now.
     Merged {
         /// The target's new commit.
         commit: String,
@@ -59,86 +54,117 @@ pub enum MergeOutcome {
         /// What is in the way.
         paths: Vec<String>,
     },
+    /// The branch or its checkout cannot be changed now. Nothing was changed.
+    Refused {
+        /// Why, for people.
+        reason: String,
+    },
     /// The target branch does not exist.
     TargetMissing,
-    /// The target is checked out in another worktree of the user's. Nothing was changed.
-    TargetElsewhere {
-        /// That worktree.
-        worktree: PathBuf,
-    },
 }
 
-/// Where a branch is checked out.
-enum Seat {
-    Nowhere,
-    Main,
-    Linked(PathBuf),
+/// The target's next commit.
+struct PreparedMerge {
+    old: String,
+    new: String,
+    commits: usize,
 }
 
-/// What a merge would make of the target.
-enum Prepared {
-    Commit { old: String, new: String, commits: usize },
-    Ends(MergeOutcome),
+impl PreparedMerge {
+    fn outcome(self) -> MergeOutcome {
+        MergeOutcome::Merged { commit: self.new, commits: self.commits }
+    }
 }
 
 impl Repo {
     /// Merges a job's branch into its target.
-    pub fn merge_job(&self, request: &MergeRequest) -> Result<MergeOutcome, Error> {
+    ///
+    /// `record` is called before a checkout is changed, perhaps more than once; what it was
+    /// given last is what [`Self::recover_checkout`] needs if the merge is cut off.
+    pub fn merge_job<E: From<Error>>(
+        &self,
+        request: &MergeRequest,
+        mut record: impl FnMut(CheckoutUpdate) -> Result<(), E>,
+    ) -> Result<MergeOutcome, E> {
         let _lock = RepoLock::take(self.common_dir())?;
-        let mut tries = 1;
-        loop {
-            let (old, new, commits) = match self.prepare(request)? {
-                Prepared::Ends(outcome) => return Ok(outcome),
-                Prepared::Commit { old, new, commits } => (old, new, commits),
-            };
-            let merged = MergeOutcome::Merged { commit: new.clone(), commits };
-            match self.seat(&request.target_branch)? {
-                Seat::Linked(worktree) => return Ok(MergeOutcome::TargetElsewhere { worktree }),
-                Seat::Main => {
-                    let paths = self.in_progress();
-                    if !paths.is_empty() {
-                        return Ok(MergeOutcome::DirtyTarget { paths });
-                    }
-                    match Checkout::examine(self, &old, &new)? {
-                        Ok(checkout) if !request.dry_run => checkout.bring_forward()?,
-                        Ok(_) => {}
-                        Err(checkout::Blocked { paths }) => {
-                            return Ok(MergeOutcome::DirtyTarget { paths });
-                        }
-                    }
+        let mut prepared = match self.prepare(request)? {
+            Ok(prepared) => prepared,
+            Err(outcome) => return Ok(outcome),
+        };
+        let Some(place) = self.seat(&request.target_branch)? else {
+            return Ok(self.move_target(request, prepared)?);
+        };
+        let update = |prepared: &PreparedMerge| CheckoutUpdate {
+            target: request.target_branch.clone(),
+            worktree: place.work_tree.to_string_lossy().into_owned(),
+            old: prepared.old.clone(),
+            new: prepared.new.clone(),
+        };
+        record(update(&prepared))?;
+        let mut session = match CheckoutSession::begin(self, &place, request)? {
+            Ok(session) => session,
+            Err(reason) => return Ok(MergeOutcome::Refused { reason }),
+        };
+        for _ in 0..MOVES {
+            if self.branch(&request.target_branch)?.as_ref() != Some(&prepared.old) {
+                // Nobody commits in the checkout while we hold its lock.
+                prepared = match self.prepare(request)? {
+                    Ok(prepared) => prepared,
+                    Err(outcome) => return Ok(outcome),
+                };
+                record(update(&prepared))?;
+            }
+            match session.update(&update(&prepared))? {
+                UpdateAttempt::Done => {
+                    session.end()?;
+                    return Ok(prepared.outcome());
                 }
-                Seat::Nowhere => {}
+                UpdateAttempt::Refused(outcome) => return Ok(outcome),
+                UpdateAttempt::Moved => {}
             }
-            if request.dry_run {
-                return Ok(merged);
-            }
-            let name = format!("refs/heads/{}", request.target_branch);
-            let note = format!("prodigy: merge {}", request.source_branch);
-            let update = self.call(&["update-ref", "-m", &note, &name, &new, &old]).durable();
-            match update.run() {
-                Ok(_) => return Ok(merged),
-                Err(error) => {
-                    let has_moved = self.branch(&request.target_branch)? != Some(old);
-                    if !has_moved || tries == MOVES {
-                        return Err(error);
-                    }
-                }
-            }
-            tries += 1;
         }
+        Ok(moving(request))
+    }
+
+    /// Moves a target that is checked out nowhere.
+    fn move_target(
+        &self,
+        request: &MergeRequest,
+        prepared: PreparedMerge,
+    ) -> Result<MergeOutcome, Error> {
+        let name = format!("refs/heads/{}", request.target_branch);
+        let note = request.note();
+        let mut prepared = prepared;
+        for _ in 0..MOVES {
+            let PreparedMerge { old, new, .. } = &prepared;
+            let update = self.call(&["update-ref", "-m", &note, &name, new, old]).durable();
+            let Err(error) = update.run() else { return Ok(prepared.outcome()) };
+            if self.branch(&request.target_branch)?.as_ref() == Some(old) {
+                let reason = format!("git cannot move `{}`: {error}", request.target_branch);
+                return Ok(MergeOutcome::Refused { reason });
+            }
+            prepared = match self.prepare(request)? {
+                Ok(prepared) => prepared,
+                Err(outcome) => return Ok(outcome),
+            };
+        }
+        Ok(moving(request))
     }
 
     /// Computes the target's next commit, without touching anything that has a name.
-    fn prepare(&self, request: &MergeRequest) -> Result<Prepared, Error> {
+    fn prepare(
+        &self,
+        request: &MergeRequest,
+    ) -> Result<Result<PreparedMerge, MergeOutcome>, Error> {
         let source = self.branch(&request.source_branch)?;
         let no_source = || Error::NoSuchBranch { branch: request.source_branch.clone() };
         let source = source.ok_or_else(no_source)?;
         let Some(old) = self.branch(&request.target_branch)? else {
-            return Ok(Prepared::Ends(MergeOutcome::TargetMissing));
+            return Ok(Err(MergeOutcome::TargetMissing));
         };
         let base = self.commit(&request.base_commit)?;
         if source == base || self.is_ancestor(&source, &old)? {
-            return Ok(Prepared::Ends(MergeOutcome::UpToDate));
+            return Ok(Err(MergeOutcome::UpToDate));
         }
         if !self.is_ancestor(&base, &old)? {
             let target = request.target_branch.clone();
@@ -146,7 +172,7 @@ impl Repo {
         }
         let commits = self.commits_between(&old, &source)?.len();
         if self.is_ancestor(&old, &source)? {
-            return Ok(Prepared::Commit { old, new: source, commits });
+            return Ok(Ok(PreparedMerge { old, new: source, commits }));
         }
         let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
         let output = self.call(&args).args([&old, &source]).durable().or(&[1]).run()?;
@@ -155,50 +181,67 @@ impl Repo {
         let tree = shown(&fields.next().ok_or_else(unexpected)?);
         if output.status == 1 {
             let paths = fields.map(|path| shown(&path)).collect();
-            return Ok(Prepared::Ends(MergeOutcome::Conflict { paths }));
+            return Ok(Err(MergeOutcome::Conflict { paths }));
         }
         let args = ["commit-tree", "-p", &old, "-p", &source, "-F", "-", &tree];
         let call = self.call(&args).stdin(request.message.as_str()).durable();
         let call = if self.identity().is_ok() { call } else { as_prodigy(call) };
-        Ok(Prepared::Commit { new: call.text()?, old, commits })
+        Ok(Ok(PreparedMerge { new: call.text()?, old, commits }))
     }
 
-    /// Returns where a branch is checked out or being rebased.
-    fn seat(&self, branch: &str) -> Result<Seat, Error> {
+    /// Returns the working tree that a branch is checked out or being rebased in.
+    pub(super) fn seat(&self, branch: &str) -> Result<Option<Place>, Error> {
         let name = format!("refs/heads/{branch}");
         if is_rebased(&self.main.git_dir, &name) {
-            return Ok(Seat::Main);
+            return Ok(Some(self.main.clone()));
         }
         for (at, worktree) in self.worktrees()?.into_iter().enumerate() {
-            let is_on_it = worktree.branch.as_deref() == Some(branch)
-                || self.is_rebased_in(&worktree.path, &name);
-            if is_on_it && at == 0 {
-                return Ok(Seat::Main);
-            }
-            if is_on_it && !worktree.is_gone {
-                return Ok(Seat::Linked(worktree.path));
+            let place = || match at {
+                0 => Ok(Some(self.main.clone())),
+                _ => self.place_of(&worktree.path),
+            };
+            if worktree.branch.as_deref() == Some(branch) {
+                if let Some(place) = place()?.filter(|_| !worktree.is_gone) {
+                    return Ok(Some(place));
+                }
+            } else if let Some(place) = place()?.filter(|place| is_rebased(&place.git_dir, &name)) {
+                return Ok(Some(place));
             }
         }
-        Ok(Seat::Nowhere)
+        Ok(None)
     }
 
-    fn is_rebased_in(&self, worktree: &Path, name: &str) -> bool {
-        self.admin_dir(worktree).ok().flatten().is_some_and(|admin| is_rebased(&admin, name))
+    /// Returns all working trees that are there.
+    pub(super) fn places(&self) -> Result<Vec<Place>, Error> {
+        let mut places = vec![self.main.clone()];
+        for worktree in self.worktrees()?.into_iter().skip(1) {
+            places.extend(self.place_of(&worktree.path)?);
+        }
+        Ok(places)
     }
 
-    /// Returns the signs that the user is in the middle of something in the main working tree.
-    fn in_progress(&self) -> Vec<String> {
-        let signs = [
-            "MERGE_HEAD",
-            "CHERRY_PICK_HEAD",
-            "REVERT_HEAD",
-            "rebase-merge",
-            "rebase-apply",
-            "index.lock",
-        ];
-        let is_there = |sign: &&str| self.main.git_dir.join(sign).exists();
-        signs.into_iter().filter(is_there).map(|sign| format!(".git/{sign}")).collect()
+    /// Returns a working tree by its directory; `None` if there is none.
+    pub(super) fn place_of(&self, path: &Path) -> Result<Option<Place>, Error> {
+        if path == self.root() {
+            return Ok(Some(self.main.clone()));
+        }
+        let Ok(work_tree) = path.canonicalize() else { return Ok(None) };
+        let admin = self.admin_dir(&work_tree)?;
+        let common_dir = self.common_dir().to_owned();
+        Ok(admin.map(|git_dir| Place { git_dir, common_dir, work_tree }))
     }
+}
+
+impl MergeRequest {
+    /// Returns the line that the branch's log gets.
+    pub(super) fn note(&self) -> String {
+        format!("prodigy: merge {}", self.source_branch)
+    }
+}
+
+fn moving(request: &MergeRequest) -> MergeOutcome {
+    let reason = format!("`{}` moves all the time", request.target_branch);
+    MergeOutcome::Refused { reason }
 }
 
 /// Returns whether a branch is being rebased in the working tree with this directory.

@@ -259,7 +259,7 @@ pub(super) fn end_dead_run(settings: &mut Settings, job: &JobId, fold: &Job) -> 
             settings.reporter.note(&note);
         }
     }
-    Ok(())
+    super::watch::recover_checkout(settings, job, fold.checkout_update.as_ref())
 }
 
 /// Deletes a file that can be made again.

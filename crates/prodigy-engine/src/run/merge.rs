@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
-    event::{JobStarted, PhaseName},
+    event::{Event, JobStarted, PhaseName},
     failure::{Failure, FailureKind},
     job::Input,
     workflow::Phase,
@@ -42,7 +42,7 @@ impl Run {
                 Some(refusal) => refusal,
                 None => match self.parts.settings.workflow.merge.clone() {
                     Some(phase) => return self.start_merge_steps(route, phase),
-                    None => route.merge()?,
+                    None => self.merge_into_target(&route)?,
                 },
             },
         };
@@ -137,6 +137,43 @@ impl Run {
         Ok(())
     }
 
+    /// Merges with plain git.
+    fn merge_into_target(&mut self, route: &Route) -> Result<Input, Error> {
+        let request = MergeRequest {
+            source_branch: route.source.clone(),
+            target_branch: route.target.clone(),
+            base_commit: route.base.clone(),
+            message: route.message.clone(),
+        };
+        let outcome = route.repo.merge_job(&request, |update| {
+            self.append(vec![Event::CheckoutUpdateStarted(Box::new(update))])
+        })?;
+        let Route { source, target, .. } = route;
+        let again = format!("`prodigy resume {}`", self.parts.id);
+        let refused = |message: String| Input::NotMerged { message, conflict: None };
+        Ok(match outcome {
+            MergeOutcome::Merged { commit, .. } => route.merged(commit),
+            MergeOutcome::UpToDate => route.merged(route.repo.commit(target)?),
+            MergeOutcome::Conflict { paths } => Input::NotMerged {
+                message: format!(
+                    "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
+                    shown(&paths)
+                ),
+                conflict: Some((target.clone(), paths)),
+            },
+            MergeOutcome::DirtyTarget { paths } => refused(format!(
+                "your checkout of `{target}` has changes of its own in the way: {}; commit or stash them",
+                shown(&paths)
+            )),
+            MergeOutcome::Refused { reason } => refused(format!(
+                "nothing was merged: {reason}; once that is out of the way, {again} merges `{source}`"
+            )),
+            MergeOutcome::TargetMissing => {
+                refused(format!("the branch `{target}` is gone; the result is on `{source}`"))
+            }
+        })
+    }
+
     /// Returns `${merge.…}`.
     fn merge_vars(&self, route: &Route) -> Result<serde_json::Value, Error> {
         let job = self.parts.id.as_str();
@@ -164,42 +201,6 @@ impl Route {
     fn is_merged(&self) -> bool {
         // A target that cannot be looked at is refused by the merge, with the reason.
         self.repo.is_ancestor(&self.source, &self.target).unwrap_or(false)
-    }
-
-    /// Merges with plain git.
-    fn merge(&self) -> Result<Input, Error> {
-        let request = MergeRequest {
-            source_branch: self.source.clone(),
-            target_branch: self.target.clone(),
-            base_commit: self.base.clone(),
-            message: self.message.clone(),
-            dry_run: false,
-        };
-        let outcome = self.repo.merge_job(&request)?;
-        let Self { source, target, .. } = self;
-        let refused = |message: String| Input::NotMerged { message, conflict: None };
-        Ok(match outcome {
-            MergeOutcome::Merged { commit, .. } => self.merged(commit),
-            MergeOutcome::UpToDate => self.merged(self.repo.commit(target)?),
-            MergeOutcome::Conflict { paths } => Input::NotMerged {
-                message: format!(
-                    "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
-                    shown(&paths)
-                ),
-                conflict: Some((target.clone(), paths)),
-            },
-            MergeOutcome::DirtyTarget { paths } => refused(format!(
-                "your checkout of `{target}` has changes of its own in the way: {}; commit or stash them",
-                shown(&paths)
-            )),
-            MergeOutcome::TargetMissing => {
-                refused(format!("the branch `{target}` is gone; the result is on `{source}`"))
-            }
-            MergeOutcome::TargetElsewhere { worktree } => refused(format!(
-                "`{target}` is checked out in `{}`; run `git merge {source}` there",
-                worktree.display()
-            )),
-        })
     }
 
     /// Says that the merge is done.

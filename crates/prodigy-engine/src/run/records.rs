@@ -89,6 +89,7 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::AgentCompleted(_)
         | Event::ResolutionCompleted { .. }
         | Event::QuotaPaused(_)
+        | Event::CheckoutUpdateStarted(_)
         | Event::ItemSkipped { .. }
         | Event::ItemDeadLettered { .. }
         | Event::ReplayStarted { .. }

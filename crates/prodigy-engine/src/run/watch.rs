@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use prodigy_core::{
-    event::{Event, Fact, PhaseName},
+    event::{CheckoutUpdate, Event, Fact, PhaseName},
     ids::JobId,
 };
 
 use super::{Error, Run, Settings};
 use crate::{
-    git::{self, Tripwire},
+    git::{self, CheckoutRecovery, Tripwire},
     store::{read_bounded, write_atomic},
 };
 
@@ -106,6 +106,30 @@ impl Run {
     fn target(&self) -> Option<String> {
         self.job.started.as_ref().and_then(|started| started.target_branch.clone())
     }
+}
+
+/// Finishes or undoes an update of the user's checkout that was cut off.
+pub(super) fn recover_checkout(
+    settings: &mut Settings,
+    job: &JobId,
+    recorded: Option<&CheckoutUpdate>,
+) -> Result<(), Error> {
+    let branch = super::perform::branch(job);
+    let note = match settings.repo.recover_checkout(&branch, recorded)? {
+        CheckoutRecovery::Untouched => return Ok(()),
+        CheckoutRecovery::Finished => {
+            "the update of your checkout was cut off; it is complete now".to_owned()
+        }
+        CheckoutRecovery::Undone { kept } if kept.is_empty() => {
+            "the update of your checkout was cut off; it has been undone".to_owned()
+        }
+        CheckoutRecovery::Undone { kept } => format!(
+            "the update of your checkout was cut off; it has been undone, except in files that you changed since: {}",
+            kept.join(", ")
+        ),
+    };
+    settings.reporter.note(&note);
+    Ok(())
 }
 
 /// Stops watching: until the job goes on the checkout is the user's alone.

@@ -11,7 +11,9 @@ use insta::assert_snapshot;
 use prodigy_engine::git::{Guard, JobTree, MergeRequest, Repo, Tampering};
 use prodigy_testkit::World;
 
-use super::{BRANCH, agent, commit, contents, job_path, job_tree, worktree::plant, world, write};
+use super::{
+    BRANCH, agent, commit, contents, job_path, job_tree, unrecorded, worktree::plant, world, write,
+};
 
 /// Does everything that we ever ask of git.
 fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
@@ -35,9 +37,8 @@ fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
         target_branch: "main".to_owned(),
         base_commit: base,
         message: "merge".to_owned(),
-        dry_run: false,
     };
-    repo.merge_job(&request).unwrap();
+    repo.merge_job(&request, unrecorded).unwrap();
     repo.remove_job_worktree(&job_path(world), BRANCH, true).unwrap();
     repo.open_job_worktree(&job_path(world), BRANCH).unwrap();
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use prodigy_engine::git::{Guard, MergeOutcome, MergeRequest, Repo};
 use prodigy_testkit::World;
 
-use super::{BRANCH, agent, commit, files, git, job_path, world, write};
+use super::{BRANCH, agent, commit, files, git, job_path, unrecorded, world, write};
 
 /// Takes a job through its life in a repository with a commit on `main`.
 fn live(world: &World, root: &Path) {
@@ -32,9 +32,8 @@ fn live(world: &World, root: &Path) {
         target_branch: base.branch.unwrap(),
         base_commit: base.commit,
         message: "merge".to_owned(),
-        dry_run: false,
     };
-    let merged = repo.merge_job(&request).unwrap();
+    let merged = repo.merge_job(&request, unrecorded).unwrap();
     let commit = repo.head().unwrap().commit;
     assert_eq!(merged, MergeOutcome::Merged { commit, commits: 2 });
     assert_eq!(agent(world, root, &["status", "--porcelain"]), "");

@@ -22,7 +22,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_engine::git::{Git, JobTree, Repo};
+use prodigy_core::event::CheckoutUpdate;
+use prodigy_engine::git::{Error, Git, JobTree, Repo};
 use prodigy_testkit::World;
 
 /// The branch of the tests' job.
@@ -66,6 +67,12 @@ fn agent(world: &World, directory: &Path, args: &[&str]) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "git {args:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Takes notice of the update of a checkout, for merges that no kill cuts off.
+#[expect(clippy::unnecessary_wraps, reason = "the engine records it, which can fail")]
+fn unrecorded(_: CheckoutUpdate) -> Result<(), Error> {
+    Ok(())
 }
 
 /// Writes a file in a worktree, with its directories.

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use prodigy_engine::git::{MergeOutcome, MergeRequest, Repo};
 use prodigy_testkit::World;
 
-use super::{BRANCH, agent, commit, contents, files, job_tree, world, write};
+use super::{BRANCH, agent, commit, contents, files, job_tree, unrecorded, world, write};
 
 /// A world with a job, and what to ask for to merge it.
 struct Scene {
@@ -37,14 +37,13 @@ fn scene(changes: &[(&str, Option<&str>)]) -> Scene {
         target_branch: "main".to_owned(),
         base_commit: repo.head().unwrap().commit,
         message: "merge the job\n".to_owned(),
-        dry_run: false,
     };
     Scene { world, repo, request }
 }
 
 impl Scene {
     fn merge(&self) -> MergeOutcome {
-        self.repo.merge_job(&self.request).unwrap()
+        self.repo.merge_job(&self.request, unrecorded).unwrap()
     }
 
     fn tip(&self, name: &str) -> String {
@@ -103,17 +102,6 @@ fn a_target_that_moved_is_merged() {
     let merged = scene.world.git(&["log", "-1", "--format=%P%n%B"]);
     assert_eq!(merged, format!("{parents}\nmerge the job"));
     assert_eq!(scene.merge(), MergeOutcome::UpToDate);
-}
-
-#[test]
-fn a_dry_run_says_what_would_be_and_changes_nothing() {
-    let mut scene = scene(&[("new", Some("1"))]);
-    scene.world.write("user", "1");
-    scene.world.commit_all("by the user");
-    scene.request.dry_run = true;
-    let MergeOutcome::Merged { commits: 1, .. } = scene.refused() else { panic!() };
-    scene.world.write("new", "mine");
-    assert_eq!(scene.refused(), dirty(&["new"]));
 }
 
 #[test]
@@ -263,8 +251,19 @@ fn a_checkout_in_the_middle_of_something_is_left_alone() {
     stuck(&["rebase", "side"]);
     assert_eq!(scene.refused(), dirty(&[".git/rebase-merge"]));
     scene.world.git(&["rebase", "--abort"]);
-    scene.world.write(".git/index.lock", "");
-    assert_eq!(scene.refused(), dirty(&[".git/index.lock"]));
+}
+
+#[test]
+fn a_lock_of_another_program_is_named_and_changes_nothing() {
+    let scene = scene(&[("new", Some("1")), ("base.txt", Some("x"))]);
+    for lock in [".git/index.lock", ".git/refs/heads/main.lock"] {
+        scene.world.write(lock, "");
+        let MergeOutcome::Refused { reason } = scene.refused() else { panic!() };
+        assert!(reason.contains(lock), "{reason}");
+        fs::remove_file(scene.world.repo().join(lock)).unwrap();
+    }
+    let MergeOutcome::Merged { .. } = scene.merge() else { panic!() };
+    assert_eq!(scene.status(), "");
 }
 
 #[test]
@@ -281,20 +280,37 @@ fn a_target_that_is_not_checked_out_moves_without_the_checkout() {
 }
 
 #[test]
-fn a_target_in_another_worktree_is_left_alone() {
-    let scene = scene(&[("new", Some("1"))]);
+fn a_target_in_another_worktree_is_merged_there() {
+    let scene = scene(&[("new", Some("1")), ("base.txt", Some("x"))]);
     scene.world.git(&["switch", "--quiet", "-c", "other"]);
     scene.world.git(&["worktree", "add", "--quiet", "../linked", "main"]);
     let worktree = scene.world.root().canonicalize().unwrap().join("linked");
-    let elsewhere = MergeOutcome::TargetElsewhere { worktree: worktree.clone() };
-    assert_eq!(scene.refused(), elsewhere);
-    // It is in use while it is rebased there, too.
-    agent(&scene.world, &worktree, &["commit", "--quiet", "--allow-empty", "-m", "x"]);
-    let args = ["-c", "sequence.editor=sed -i 1ibreak", "rebase", "--quiet", "-i", "HEAD~1"];
-    agent(&scene.world, &worktree, &args);
-    assert_eq!(scene.refused(), elsewhere);
-    fs::remove_dir_all(worktree).unwrap();
+    let git = |args: &[&str]| agent(&scene.world, &worktree, args);
+    // It is in use while it is rebased there.
+    git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
+    git(&["-c", "sequence.editor=sed -i 1ibreak", "rebase", "--quiet", "-i", "HEAD~1"]);
+    let rebase = scene.world.repo().canonicalize().unwrap();
+    let rebase = rebase.join(".git/worktrees/linked/rebase-merge").display().to_string();
+    assert_eq!(scene.refused(), dirty(&[&rebase]));
+    git(&["rebase", "--abort"]);
+    write(&worktree, "new", "mine");
+    assert_eq!(scene.refused(), dirty(&["new"]));
+    fs::remove_file(worktree.join("new")).unwrap();
     let MergeOutcome::Merged { .. } = scene.merge() else { panic!() };
+    assert_eq!(fs::read_to_string(worktree.join("base.txt")).unwrap(), "x");
+    assert_eq!(git(&["status", "--porcelain"]), "");
+    assert_eq!(scene.status(), "");
+    assert!(!scene.world.repo().join("new").exists());
+}
+
+#[test]
+fn a_target_in_a_worktree_that_is_gone_moves_alone() {
+    let scene = scene(&[("new", Some("1"))]);
+    scene.world.git(&["switch", "--quiet", "-c", "other"]);
+    scene.world.git(&["worktree", "add", "--quiet", "../linked", "main"]);
+    fs::remove_dir_all(scene.world.root().join("linked")).unwrap();
+    let MergeOutcome::Merged { .. } = scene.merge() else { panic!() };
+    assert_eq!(scene.tip("main"), scene.tip(BRANCH));
 }
 
 #[test]
@@ -303,7 +319,7 @@ fn a_missing_target_or_source_is_said() {
     scene.request.target_branch = "gone".to_owned();
     assert_eq!(scene.refused(), MergeOutcome::TargetMissing);
     scene.request.source_branch = "prodigy/no/job".to_owned();
-    let error = scene.repo.merge_job(&scene.request).unwrap_err();
+    let error = scene.repo.merge_job(&scene.request, unrecorded).unwrap_err();
     assert_snapshot!(error, @"there is no branch `prodigy/no/job`");
 }
 
@@ -312,7 +328,7 @@ fn a_target_that_was_rewritten_is_refused() {
     let scene = scene(&[("new", Some("1"))]);
     scene.world.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
     let before = scene.everything();
-    let error = scene.repo.merge_job(&scene.request).unwrap_err();
+    let error = scene.repo.merge_job(&scene.request, unrecorded).unwrap_err();
     let base = &scene.request.base_commit;
     assert_snapshot!(error.to_string().replace(base, "BASE"), @"the branch `main` was rewritten: it no longer contains BASE, which the job started from");
     assert_eq!(scene.everything(), before);
@@ -327,9 +343,8 @@ fn a_job_without_commits_is_up_to_date() {
         target_branch: "main".to_owned(),
         base_commit: repo.head().unwrap().commit,
         message: String::new(),
-        dry_run: false,
     };
-    assert_eq!(repo.merge_job(&request).unwrap(), MergeOutcome::UpToDate);
+    assert_eq!(repo.merge_job(&request, unrecorded).unwrap(), MergeOutcome::UpToDate);
 }
 
 #[test]
@@ -376,9 +391,10 @@ fn submodules_and_links_are_merged() {
         target_branch: "main".to_owned(),
         base_commit: base,
         message: String::new(),
-        dry_run: false,
     };
-    let MergeOutcome::Merged { .. } = repo.merge_job(&request).unwrap() else { panic!() };
+    let MergeOutcome::Merged { .. } = repo.merge_job(&request, unrecorded).unwrap() else {
+        panic!()
+    };
     assert_eq!(fs::read_link(world.repo().join("link")).unwrap(), Path::new("README.md"));
     assert_eq!(world.git(&["status", "--porcelain"]), "");
     commit(&world, &world.repo(), "after", "x");

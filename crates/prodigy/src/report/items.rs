@@ -180,6 +180,7 @@ impl Teller {
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
@@ -299,6 +300,7 @@ impl Teller {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => Vec::new(),
         }

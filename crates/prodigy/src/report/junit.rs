@@ -207,6 +207,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::MergeConflict { .. }
             | Event::ResolutionStarted { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
@@ -275,6 +276,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }

@@ -143,6 +143,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::ConcurrencyChanged { .. }
         | Event::WorktreeCreated { .. }
         | Event::WorktreeMerged { .. }
+        | Event::CheckoutUpdateStarted(_)
         | Event::WorktreeCleaned { .. }
         | prodigy_core::resolution_news!()
         | Event::ReplayStarted { .. }

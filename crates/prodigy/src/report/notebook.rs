@@ -137,6 +137,7 @@ impl Notebook {
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }

@@ -173,6 +173,7 @@ impl Account {
             | Event::WorktreeCleaned { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::CheckpointCreated { .. } => {}
         }

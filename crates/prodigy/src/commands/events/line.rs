@@ -76,6 +76,7 @@ impl Lines {
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
@@ -176,6 +177,10 @@ impl Lines {
             Event::WorktreePreserved { path, reason, .. } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
             Event::GitTampering { changes } => brief(&changes.join(", ")),
+            Event::CheckoutUpdateStarted(update) => {
+                let to: String = update.new.chars().take(12).collect();
+                format!("{} to {to}  {}", update.target, update.worktree)
+            }
             Event::CheckoutChanged { changes } => {
                 let changes: Vec<_> = changes.iter().map(checkout::change).collect();
                 brief(&changes.join(", "))

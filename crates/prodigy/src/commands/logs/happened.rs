@@ -73,6 +73,7 @@ impl<'a> Happened<'a> {
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }

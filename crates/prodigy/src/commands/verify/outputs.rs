@@ -68,6 +68,7 @@ impl<'a> Outputs<'a> {
             | Event::WorktreeCleaned { .. }
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
+            | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }

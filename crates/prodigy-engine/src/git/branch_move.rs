@@ -1,0 +1,52 @@
+//! Moving a branch in two steps: it is locked and checked first, and moved when all else is done.
+
+use super::{Error, checkout::Seat};
+use crate::process::Duplex;
+
+/// A branch that is locked, stands where it should, and can be moved.
+pub(super) struct BranchMove {
+    git: Duplex,
+}
+
+impl BranchMove {
+    /// Locks the branch of a checkout, if it is at `old`, to move it to `new`.
+    ///
+    /// The git that holds the lock gives it back when we are gone.
+    pub(super) fn prepare(
+        seat: Seat<'_>,
+        branch: &str,
+        (old, new): (&str, &str),
+        note: &str,
+    ) -> Result<Self, Error> {
+        let args = ["update-ref", "-m", note, "--stdin"];
+        let begin = format!("start\nupdate refs/heads/{branch} {new} {old}\nprepare\n");
+        let mut git = seat.call(&args).durable().start()?;
+        let prepared =
+            git.tell(begin.as_bytes()).and_then(|()| git.line()).and_then(|_| git.line());
+        match prepared {
+            Ok(_) => Ok(Self { git }),
+            Err(source) => {
+                drop(git);
+                // The program that stays ends without a word; one that is called once says why.
+                seat.call(&args).stdin(format!("{begin}abort\n")).durable().run()?;
+                Err(Error::Run { command: "update-ref".to_owned(), source })
+            }
+        }
+    }
+
+    /// Moves the branch.
+    pub(super) fn commit(self) -> Result<(), Error> {
+        self.end("commit")
+    }
+
+    /// Gives the lock back; the branch stays where it is.
+    pub(super) fn abort(self) -> Result<(), Error> {
+        self.end("abort")
+    }
+
+    fn end(mut self, word: &str) -> Result<(), Error> {
+        let told = self.git.tell(format!("{word}\n").as_bytes()).and_then(|()| self.git.line());
+        let failed = |source| Error::Run { command: "update-ref".to_owned(), source };
+        told.map(drop).map_err(failed)
+    }
+}

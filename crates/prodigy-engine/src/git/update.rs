@@ -1,0 +1,341 @@
+//! Bringing a checkout and its branch to a merge, so that a kill at any moment loses nothing.
+//!
+//! ```text
+//! recorded ─▶ index.lock ─▶ examined ─▶ new files beside, old ones linked ─▶ branch locked
+//!          ─▶ files in their places ─▶ branch moved ─▶ index in its place ─▶ locks given back
+//! ```
+//!
+//! Until the branch moves everything can be put back, and what cannot be finished is put back
+//! at once. From then on only the index is missing. So whoever takes the job up looks at the
+//! branch: if it has the new commit, the rest is done; if not, all is undone.
+
+use std::{fs, path::Path};
+
+use prodigy_core::event::CheckoutUpdate;
+
+use super::{
+    Error, Repo,
+    branch_move::BranchMove,
+    checkout::{self, Blocked, Seat, copy_index, refresh},
+    command::Place,
+    file_moves::rename,
+    index_lock::{IndexLock, LockHolder},
+    lock::RepoLock,
+    merge::{MergeOutcome, MergeRequest},
+    shelter::read_plain,
+    staging::{ChangedMeanwhile, Staging, UpdatePlan},
+    tree::remove,
+};
+
+/// A checkout whose index is locked, so that nobody else changes it by git.
+pub(super) struct CheckoutSession<'a> {
+    seat: Seat<'a>,
+    request: &'a MergeRequest,
+    staging: Staging,
+    lock: IndexLock,
+}
+
+/// The end of one attempt to update a checkout.
+pub(super) enum UpdateAttempt {
+    Done,
+    /// The branch moved before it could be locked. Nothing was changed.
+    Moved,
+    /// It cannot be done. Nothing was changed.
+    Refused(MergeOutcome),
+}
+
+/// What became of an update that was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckoutRecovery {
+    /// Nothing had been changed.
+    Untouched,
+    /// The branch had moved: files and index are as it says now.
+    Finished,
+    /// The branch had not moved: the files are what they were.
+    Undone {
+        /// The files that somebody changed since, which were left alone.
+        kept: Vec<String>,
+    },
+}
+
+impl<'a> CheckoutSession<'a> {
+    /// Locks the index of a checkout; if that cannot be, returns why.
+    pub(super) fn begin(
+        repo: &'a Repo,
+        place: &'a Place,
+        request: &'a MergeRequest,
+    ) -> Result<Result<Self, String>, Error> {
+        let lock = match IndexLock::take(&place.git_dir, &request.source_branch)? {
+            Ok(lock) => lock,
+            Err(holder) => return Ok(Err(holder.reason(&place.work_tree))),
+        };
+        let staging = Staging::of(place, &request.source_branch);
+        Ok(Ok(Self { seat: Seat { repo, place }, request, staging, lock }))
+    }
+
+    /// Brings files, branch and index from the old commit to the new one.
+    pub(super) fn update(&mut self, update: &CheckoutUpdate) -> Result<UpdateAttempt, Error> {
+        let commits = (update.old.as_str(), update.new.as_str());
+        let plan = match self.stage(update, commits) {
+            Ok(Ok(plan)) => plan,
+            Ok(Err(outcome)) => return self.give_up(outcome),
+            Err(error) => return self.give_up(refused(&error)),
+        };
+        let target = &self.request.target_branch;
+        let locked = BranchMove::prepare(self.seat, target, commits, &self.request.note());
+        let branch = match locked {
+            Ok(branch) => branch,
+            Err(error) => {
+                if self.tip()?.as_deref() == Some(commits.0) {
+                    return self.give_up(refused(&error));
+                }
+                self.staging.remove()?;
+                return Ok(UpdateAttempt::Moved);
+            }
+        };
+        self.lock.keep(true);
+        let refusal = match self.staging.apply(self.seat, &plan) {
+            Ok(Ok(())) => match branch.commit() {
+                Err(error) if self.tip()?.as_deref() != Some(commits.1) => Some(refused(&error)),
+                Ok(()) | Err(_) => None,
+            },
+            Ok(Err(ChangedMeanwhile { path })) => {
+                branch.abort()?;
+                Some(MergeOutcome::DirtyTarget { paths: vec![path] })
+            }
+            Err(error) => {
+                branch.abort()?;
+                Some(refused(&error))
+            }
+        };
+        if let Some(outcome) = refusal {
+            let paths = self.staging.undo(self.seat, &plan)?;
+            self.lock.keep(false);
+            let is_whole = paths.is_empty();
+            return self.give_up(if is_whole {
+                outcome
+            } else {
+                MergeOutcome::DirtyTarget { paths }
+            });
+        }
+        install_index(self.seat, &self.staging.index())?;
+        self.lock.keep(false);
+        self.staging.remove()?;
+        Ok(UpdateAttempt::Done)
+    }
+
+    /// Gives the lock back.
+    pub(super) fn end(self) -> Result<(), Error> {
+        self.lock.release()
+    }
+
+    /// Examines the checkout and makes everything ready beside it.
+    fn stage(
+        &self,
+        update: &CheckoutUpdate,
+        commits: (&str, &str),
+    ) -> Result<Result<UpdatePlan, MergeOutcome>, Error> {
+        let paths = self.in_progress()?;
+        if !paths.is_empty() {
+            return Ok(Err(MergeOutcome::DirtyTarget { paths }));
+        }
+        self.staging.create(update)?;
+        let scratch = self.staging.scratch();
+        let examined = match checkout::examine(self.seat, commits.0, commits.1, &scratch)? {
+            Ok(examined) => examined,
+            Err(Blocked { paths }) => return Ok(Err(MergeOutcome::DirtyTarget { paths })),
+        };
+        let changed = |ChangedMeanwhile { path }| MergeOutcome::DirtyTarget { paths: vec![path] };
+        Ok(self.staging.fill(self.seat, &examined, commits)?.map_err(changed))
+    }
+
+    fn give_up(&self, outcome: MergeOutcome) -> Result<UpdateAttempt, Error> {
+        self.staging.remove()?;
+        Ok(UpdateAttempt::Refused(outcome))
+    }
+
+    fn tip(&self) -> Result<Option<String>, Error> {
+        self.seat.repo.branch(&self.request.target_branch)
+    }
+
+    /// Returns the signs that the user is in the middle of something in the checkout.
+    fn in_progress(&self) -> Result<Vec<String>, Error> {
+        let signs =
+            ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+        let is_there = |sign: &&str| self.seat.place.git_dir.join(sign).exists();
+        let Place { git_dir, common_dir, .. } = self.seat.place;
+        let shown = |sign: &str| match git_dir == common_dir {
+            true => format!(".git/{sign}"),
+            false => git_dir.join(sign).display().to_string(),
+        };
+        let mut found: Vec<_> = signs.into_iter().filter(is_there).map(shown).collect();
+        if found.is_empty() && !self.seat.has_branch(&self.request.target_branch)? {
+            found.push(shown("HEAD"));
+        }
+        Ok(found)
+    }
+}
+
+impl Repo {
+    /// Finishes or undoes an update of a checkout that was cut off by a kill.
+    ///
+    /// `source_branch` is the branch of the job whose update it is, `recorded` the update that
+    /// its journal tells of. If that is lost, all working trees are searched for one.
+    pub fn recover_checkout(
+        &self,
+        source_branch: &str,
+        recorded: Option<&CheckoutUpdate>,
+    ) -> Result<CheckoutRecovery, Error> {
+        let _lock = RepoLock::take(self.common_dir())?;
+        let places = match recorded {
+            Some(update) => self.place_of(Path::new(&update.worktree))?.into_iter().collect(),
+            None => self.places()?,
+        };
+        for place in places {
+            let seat = Seat { repo: self, place: &place };
+            let recovery = self.recover(seat, source_branch, recorded)?;
+            if recovery != CheckoutRecovery::Untouched {
+                return Ok(recovery);
+            }
+        }
+        Ok(CheckoutRecovery::Untouched)
+    }
+
+    fn recover(
+        &self,
+        seat: Seat<'_>,
+        source_branch: &str,
+        recorded: Option<&CheckoutUpdate>,
+    ) -> Result<CheckoutRecovery, Error> {
+        let Place { git_dir, work_tree, .. } = seat.place;
+        let staging = Staging::of(seat.place, source_branch);
+        let was_locked = IndexLock::is_of(git_dir, source_branch)?;
+        if !was_locked && !staging.exists() {
+            return Ok(CheckoutRecovery::Untouched);
+        }
+        let lock = match IndexLock::take(git_dir, source_branch)? {
+            Ok(lock) => lock,
+            Err(holder) => return Err(Error::CheckoutBusy { reason: holder.reason(work_tree) }),
+        };
+        let known = staging.read_update()?.or_else(|| recorded.cloned());
+        let recovery = match (staging.read_plan()?, known) {
+            (Some(plan), Some(update)) => {
+                if was_locked {
+                    remove_branch_locks(seat, &update)?;
+                }
+                self.complete(seat, &staging, &plan, &update, was_locked)?
+            }
+            // Nothing is changed before there is a plan.
+            (_, _) => CheckoutRecovery::Untouched,
+        };
+        staging.remove()?;
+        lock.release()?;
+        Ok(recovery)
+    }
+
+    /// Completes an update whose branch has moved, or undoes it.
+    fn complete(
+        &self,
+        seat: Seat<'_>,
+        staging: &Staging,
+        plan: &UpdatePlan,
+        update: &CheckoutUpdate,
+        was_locked: bool,
+    ) -> Result<CheckoutRecovery, Error> {
+        if !self.has_moved(update)? {
+            return Ok(CheckoutRecovery::Undone { kept: staging.undo(seat, plan)? });
+        }
+        // Whoever removed the lock and went elsewhere has nothing of it in the files.
+        if seat.has_branch(&update.target)? {
+            finish(seat, staging, plan, update, was_locked)?;
+        }
+        Ok(CheckoutRecovery::Finished)
+    }
+
+    /// Returns whether the branch of an update has its new commit.
+    fn has_moved(&self, update: &CheckoutUpdate) -> Result<bool, Error> {
+        match self.branch(&update.target)? {
+            Some(tip) => self.is_ancestor(&update.new, &tip),
+            None => Ok(false),
+        }
+    }
+}
+
+impl LockHolder {
+    /// Says who holds the lock, and what to do about it.
+    fn reason(&self, work_tree: &Path) -> String {
+        match self {
+            Self::Job(branch) => {
+                let job = branch.strip_prefix("prodigy/").unwrap_or(branch);
+                let job = job.strip_suffix("/job").unwrap_or(job);
+                let work_tree = work_tree.display();
+                format!(
+                    "job `{job}` was ended while it updated `{work_tree}`; `prodigy resume {job}` completes that"
+                )
+            }
+            Self::Other(path) => {
+                let path = path.display();
+                format!("`{path}` says that another git is at work; remove it if none is")
+            }
+        }
+    }
+}
+
+fn refused(error: &Error) -> MergeOutcome {
+    let mut reason = error.to_string();
+    if let Some(source) = std::error::Error::source(error) {
+        reason = format!("{reason}: {source}");
+    }
+    MergeOutcome::Refused { reason }
+}
+
+/// Gives a checkout its new index.
+fn install_index(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
+    refresh(seat, index)?;
+    let real = seat.place.git_dir.join("index");
+    rename(index, &real).map_err(Error::file("write", &real))
+}
+
+/// Does what is missing once the branch has moved.
+fn finish(
+    seat: Seat<'_>,
+    staging: &Staging,
+    plan: &UpdatePlan,
+    update: &CheckoutUpdate,
+    was_locked: bool,
+) -> Result<(), Error> {
+    staging.finish(seat, plan)?;
+    let index = staging.index();
+    if was_locked && index.exists() {
+        return install_index(seat, &index);
+    }
+    // The lock was removed by hand, so that the index may have changed since.
+    let lines = checkout::outstanding(seat, &update.old, &update.new)?;
+    if lines.is_empty() {
+        return Ok(());
+    }
+    copy_index(seat, &index)?;
+    let call = seat.call(&["update-index", "-z", "--index-info"]).index(&index);
+    call.stdin(lines).run()?;
+    install_index(seat, &index)
+}
+
+/// Removes the locks on branch and `HEAD` that the git of a killed update left.
+///
+/// A lock on the branch is known by the commit that it would move to. One on `HEAD` is empty;
+/// it is taken for ours if it was made while we held the index.
+fn remove_branch_locks(seat: Seat<'_>, update: &CheckoutUpdate) -> Result<(), Error> {
+    let branch = seat.place.common_dir.join(format!("refs/heads/{}.lock", update.target));
+    if read_plain(&branch)? == format!("{}\n", update.new).as_bytes() {
+        remove(&branch)?;
+    }
+    let time = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
+    let head = seat.place.git_dir.join("HEAD.lock");
+    let since = time(&seat.place.git_dir.join("index.lock"));
+    if time(&head).is_some_and(|made| since.is_some_and(|since| made >= since))
+        && read_plain(&head)?.is_empty()
+    {
+        remove(&head)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! One job, killed in its final merge until it is done.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use prodigy_core::Timestamp;
+use serde_json::Value;
+
+use super::{
+    check::{check_end, check_files},
+    workflow::{OF_THE_USER, WORKFLOW, before, script},
+};
+use crate::{
+    World,
+    killing::{Broken, KillAt, Survived, Trial},
+};
+
+/// The record with which the update of the checkout begins.
+const UPDATE: &str = "checkout_update_started";
+
+/// How often prodigy is killed in one trial, at most.
+const MOST_KILLS: u64 = 5;
+
+/// How often it is started at most, so that a job that never ends is noticed.
+const MOST_STARTS: u32 = 25;
+
+/// A job whose merge survived.
+#[derive(Clone, Debug)]
+pub struct MergeSurvived {
+    /// The starts, the kills and the time.
+    pub survived: Survived,
+    /// The time from the record of the update to the end of the run.
+    pub update: Duration,
+    /// How many kills came after the update had begun.
+    pub in_update: u32,
+    /// How many kills hit `repair`.
+    pub in_repair: u32,
+    /// How many commits the user made.
+    pub commits: usize,
+}
+
+/// A trial under way.
+struct MergeTrial {
+    trial: Trial,
+    files: u32,
+    /// The files that the user has committed.
+    commits: BTreeSet<String>,
+    in_update: u32,
+    in_repair: u32,
+}
+
+/// Runs the job without killing anything, and checks it.
+pub fn merge_undisturbed(binary: &Path, files: u32) -> Result<MergeSurvived, Box<Broken>> {
+    merge_trial(binary, 0, Duration::ZERO, files)
+}
+
+/// Runs the job, kills prodigy at moments up to `span` after the update of the checkout began,
+/// resumes it until it is done, and checks the checkout after each kill and in the end. A
+/// `span` of zero kills nothing.
+pub fn merge_trial(
+    binary: &Path,
+    seed: u64,
+    span: Duration,
+    files: u32,
+) -> Result<MergeSurvived, Box<Broken>> {
+    let world = World::with_repo(binary);
+    for (path, text) in before(files) {
+        world.write(&path, text);
+    }
+    world.write("merge.yml", WORKFLOW);
+    world.write("make.sh", script(files));
+    world.commit_all("base");
+    let trial = Trial::new(world, "merge.yml", seed).limit(Duration::from_secs(120));
+    let (commits, in_update, in_repair) = (BTreeSet::new(), 0, 0);
+    let mut merge = MergeTrial { trial, files, commits, in_update, in_repair };
+    match merge.run(span) {
+        Ok(()) => Ok(MergeSurvived {
+            survived: merge.trial.survived(),
+            update: merge.update_time(),
+            in_update: merge.in_update,
+            in_repair: merge.in_repair,
+            commits: merge.commits.len(),
+        }),
+        Err(message) => Err(Box::new(merge.trial.broken(message))),
+    }
+}
+
+impl MergeTrial {
+    fn run(&mut self, span: Duration) -> Result<(), String> {
+        let is_busy = !span.is_zero() && self.trial.pick(3) == 0;
+        let mut kills_left = if span.is_zero() { 0 } else { 1 + self.trial.pick(MOST_KILLS) };
+        let mut args = vec!["run", "merge.yml", "-y", "--job-id", "job"];
+        for _ in 0..MOST_STARTS {
+            let kill = (kills_left > 0).then(|| self.moment(&args, span));
+            let end = if is_busy {
+                self.start_beside_user(&args, kill)?
+            } else {
+                self.trial.start(&args, kill)?
+            };
+            check_files(&self.trial.world, self.files)?;
+            match end {
+                Some(status) if status.success() => {
+                    return check_end(&self.trial.world, "job", self.files, &self.commits);
+                }
+                // A user who commits all the time may be in the way; nothing is staged then.
+                Some(status) if status.code() == Some(7) && is_busy => self.check_unstaged()?,
+                Some(status) => {
+                    return Err(format!("`prodigy {}` ended with {status}", args.join(" ")));
+                }
+                None => {
+                    kills_left -= 1;
+                    self.in_update += u32::from(self.has_begun());
+                    if !is_busy {
+                        self.act_as_user()?;
+                    }
+                    kills_left = kills_left.saturating_sub(self.damage_and_repair()?);
+                    check_files(&self.trial.world, self.files)?;
+                }
+            }
+            args = vec!["resume", "job", "-y"];
+        }
+        Err(format!("not done after {MOST_STARTS} starts"))
+    }
+
+    /// Returns when the next start is killed: in the update of the checkout, or, if it resumes,
+    /// perhaps while it recovers from the last kill.
+    fn moment(&mut self, args: &[&str], span: Duration) -> KillAt {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        let delay = Duration::from_micros(self.trial.pick(micros));
+        if args.first() == Some(&"resume") && self.trial.pick(2) == 0 {
+            return KillAt::Elapsed(delay * 2);
+        }
+        KillAt::Record { kind: UPDATE, nth: 1, delay }
+    }
+
+    /// Starts prodigy while a user commits a file of their own again and again.
+    fn start_beside_user(
+        &mut self,
+        args: &[&str],
+        kill: Option<KillAt>,
+    ) -> Result<Option<ExitStatus>, String> {
+        let stop = AtomicBool::new(false);
+        let (user, first) = (User::of(&self.trial.world), self.commits.len());
+        let (end, made) = thread::scope(|scope| {
+            let committing = scope.spawn(|| {
+                let mut made = first;
+                while !stop.load(Ordering::Relaxed) {
+                    made += usize::from(user.commit(&user_file(made)));
+                    thread::sleep(Duration::from_millis(50));
+                }
+                made
+            });
+            let end = self.trial.start(args, kill);
+            stop.store(true, Ordering::Relaxed);
+            (end, committing.join().unwrap())
+        });
+        self.commits.extend((first..made).map(user_file));
+        // A file that another git was in the way of is committed later, unless a lock is left.
+        let last = user_file(made);
+        if user.repo.join(&last).exists() && user.commit(&last) {
+            self.commits.insert(last);
+        }
+        end
+    }
+
+    /// Does between two starts what a user might: nothing, commit, or remove the lock of a git
+    /// that is not there any more, as git advises, and commit.
+    fn act_as_user(&mut self) -> Result<(), String> {
+        let lock = self.trial.world.repo().join(".git/index.lock");
+        match self.trial.pick(3) {
+            0 => return Ok(()),
+            1 if lock.exists() => fs::remove_file(&lock).unwrap(),
+            _ if lock.exists() => return Ok(()),
+            _ => {}
+        }
+        let name = user_file(self.commits.len());
+        if !User::of(&self.trial.world).commit(&name) {
+            return Err(format!("the user could not commit `{name}`"));
+        }
+        self.commits.insert(name);
+        Ok(())
+    }
+
+    /// Damages the journal at the record with which the merge begins, in a third of the trials,
+    /// and repairs it, killing that once, perhaps. Returns how often it was killed.
+    fn damage_and_repair(&mut self) -> Result<u64, String> {
+        let world = &self.trial.world;
+        let is_over = records(world).iter().any(|record| record["event_type"] == "worktree_merged");
+        if is_over || !self.has_begun() || self.trial.pick(3) != 0 {
+            return Ok(0);
+        }
+        damage(&self.trial.world);
+        let delay = Duration::from_micros(self.trial.pick(30_000));
+        let is_killed =
+            self.trial.start(&["repair", "job"], Some(KillAt::Elapsed(delay)))?.is_none();
+        self.in_repair += u32::from(is_killed);
+        if let Some(status) = self.trial.start(&["repair", "job"], None)?
+            && !status.success()
+        {
+            return Err(format!("`prodigy repair job` ended with {status}"));
+        }
+        Ok(u64::from(is_killed))
+    }
+
+    fn has_begun(&self) -> bool {
+        records(&self.trial.world).iter().any(|record| record["event_type"] == UPDATE)
+    }
+
+    fn check_unstaged(&self) -> Result<(), String> {
+        let staged = self.trial.world.git(&["diff", "--cached", "--name-only"]);
+        let ours: Vec<_> = staged.lines().filter(|name| !name.starts_with("user-")).collect();
+        if ours.is_empty() { Ok(()) } else { Err(format!("exit 7 left staged: {ours:?}")) }
+    }
+
+    /// Returns the time from the last record of an update to the next.
+    fn update_time(&self) -> Duration {
+        let records = records(&self.trial.world);
+        let times: Vec<Timestamp> = ["worktree_merged", UPDATE]
+            .iter()
+            .filter_map(|kind| records.iter().rfind(|record| record["event_type"] == **kind))
+            .filter_map(|record| record["timestamp"].as_str()?.parse().ok())
+            .collect();
+        match times.as_slice() {
+            [merged, begun] => (*merged - *begun).try_into().unwrap_or_default(),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// The user, who commits files of their own.
+struct User {
+    repo: PathBuf,
+}
+
+impl User {
+    fn of(world: &World) -> Self {
+        Self { repo: world.repo() }
+    }
+
+    /// Commits a file; returns whether no other git was in the way.
+    fn commit(&self, name: &str) -> bool {
+        fs::write(self.repo.join(name), "by the user\n").unwrap();
+        let commit = ["commit", "--quiet", "--message", name];
+        [["add", name].as_slice(), commit.as_slice()].iter().all(|args| self.git(args))
+    }
+
+    fn git(&self, args: &[&str]) -> bool {
+        let mut git = Command::new("git");
+        git.args(args).current_dir(&self.repo).stdin(Stdio::null());
+        git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        for who in ["AUTHOR", "COMMITTER"] {
+            git.env(format!("GIT_{who}_NAME"), "User");
+            git.env(format!("GIT_{who}_EMAIL"), "user@example.com");
+        }
+        git.output().unwrap().status.success()
+    }
+}
+
+fn user_file(number: usize) -> String {
+    format!("{OF_THE_USER}{number}.txt")
+}
+
+/// Returns the files of the job's journal, in order.
+fn journal(world: &World) -> Vec<PathBuf> {
+    let entries = fs::read_dir(world.home().join("events/repo/job")).into_iter().flatten();
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    files
+}
+
+/// Returns the whole records of the job's journal.
+fn records(world: &World) -> Vec<Value> {
+    let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
+    let text: String = journal(world).iter().map(text).collect();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Damages the last record of an update of the checkout, so that a repair leaves it out.
+fn damage(world: &World) {
+    let mark = format!("\"event_type\":\"{UPDATE}\"");
+    for path in journal(world).iter().rev() {
+        let text = fs::read_to_string(path).unwrap();
+        if let Some(at) = text.rfind(&mark) {
+            let (head, tail) = text.split_at(at);
+            let damaged = format!(
+                "{head}{}\n",
+                tail.replacen("\"target\":\"main\"", "\"target\":\"niam\"", 1).trim_end()
+            );
+            // A line behind it makes it damage, not a record that was cut off.
+            let is_last = !damaged.trim_end().get(at..).is_some_and(|rest| rest.contains('\n'));
+            let more = if is_last { "{}\n" } else { "" };
+            fs::write(path, format!("{damaged}{more}")).unwrap();
+            return;
+        }
+    }
+}

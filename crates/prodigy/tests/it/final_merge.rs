@@ -1,0 +1,151 @@
+//! The final merge into the user's checkout: all of it or nothing, whoever is at work there.
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use insta::assert_snapshot;
+use prodigy_testkit::World;
+
+use crate::{
+    map_world::assert_code,
+    stories::{records, stable, world},
+};
+
+/// A workflow that commits a new file and a changed one.
+const TWO_FILES: &str = "- shell: echo new > new.txt; echo changed > README.md; git add --all; git commit --quiet --message work\n";
+
+fn status(world: &World) -> String {
+    world.git(&["status", "--porcelain", "--untracked-files=all"])
+}
+
+#[test]
+fn a_locked_branch_is_exit_7_with_nothing_staged() {
+    let world = world(TWO_FILES);
+    let before = world.git(&["rev-parse", "main"]);
+    world.write(".git/refs/heads/main.lock", "");
+    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
+    assert_code(&seen, 7);
+    assert_eq!(status(&world), "");
+    assert_eq!(world.git(&["rev-parse", "main"]), before);
+    let said = stable(&seen);
+    assert!(said.contains("main.lock"), "{said}");
+    assert!(said.contains("next: prodigy resume job -y"), "{said}");
+    fs::remove_file(world.repo().join(".git/refs/heads/main.lock")).unwrap();
+    assert_code(&world.prodigy(&["resume", "job"]), 0);
+    assert_eq!(
+        (world.read("new.txt"), world.read("README.md")),
+        ("new\n".into(), "changed\n".into())
+    );
+    assert_eq!(status(&world), "");
+}
+
+#[test]
+fn the_index_lock_of_another_program_stays_and_is_named() {
+    let world = world(TWO_FILES);
+    world.write(".git/index.lock", "");
+    let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
+    assert_code(&seen, 7);
+    assert!(seen.stderr.contains(".git/index.lock` says that another git is at work"), "{seen}");
+    assert!(world.repo().join(".git/index.lock").exists());
+    world.write(".git/index.lock", "prodigy updates this checkout for prodigy/other/job\n");
+    let seen = world.prodigy(&["resume", "job"]);
+    assert_code(&seen, 7);
+    assert!(seen.stderr.contains("`prodigy resume other` completes that"), "{seen}");
+    fs::remove_file(world.repo().join(".git/index.lock")).unwrap();
+    assert_code(&world.prodigy(&["resume", "job"]), 0);
+    assert_eq!(status(&world), "");
+}
+
+#[test]
+fn the_update_of_the_checkout_is_recorded_before_it_begins() {
+    let world = world(TWO_FILES);
+    let old = world.git(&["rev-parse", "main"]);
+    assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]), 0);
+    let records = records(&world);
+    let at = |kind: &str| records.iter().position(|record| record["event_type"] == kind).unwrap();
+    let (update, merged) = (at("checkout_update_started"), at("worktree_merged"));
+    assert_eq!(update + 1, merged);
+    assert_eq!(records[update]["old"], old.as_str());
+    assert_eq!(records[update]["new"], world.git(&["rev-parse", "main"]).as_str());
+    assert_eq!(records[update]["target"], "main");
+    let left = fs::read_dir(world.repo().join(".git")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let ours: Vec<_> =
+        left.filter(|name| name.contains("prodigy-") || name.ends_with(".lock")).collect();
+    assert_eq!(ours, ["prodigy.lock"]);
+    let events = world.prodigy(&["events", "job", "--type", "checkout_update_started"]).stdout;
+    assert!(events.contains("main to "), "{events}");
+    let schema = world.prodigy(&["schema", "event"]).stdout;
+    assert!(schema.contains("checkout_update_started"));
+}
+
+/// Commits a file of its own every 50 ms until it is told to stop; a commit that another git
+/// is in the way of is made later. Returns how many it made.
+fn bot(world: &World, stop: &AtomicBool) -> usize {
+    let git = |args: &[&str]| world.command("git").args(args).output().unwrap().status.success();
+    let mut made = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let name = format!("bot-{made}.txt");
+        world.write(&name, "by the bot\n");
+        let is_made = git(&["add", &name])
+            && git(&["commit", "--quiet", "--author", "Bot <bot@example.com>", "--message", &name]);
+        made += usize::from(is_made);
+        thread::sleep(Duration::from_millis(50));
+    }
+    made
+}
+
+#[test]
+fn commits_of_a_bot_hold_only_its_own_files_while_jobs_merge() {
+    let world = world(
+        "- shell: mkdir -p made; for n in $(seq 60); do echo ${workflow.job_id} > made/${workflow.job_id}-$n.txt; done; git add --all; git commit --quiet --message work\n",
+    );
+    let stop = AtomicBool::new(false);
+    let (codes, made) = thread::scope(|scope| {
+        let bot = scope.spawn(|| bot(&world, &stop));
+        let run = |number: u32| {
+            let job = format!("job-{number}");
+            let run = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", &job]);
+            (run.code, run.to_string())
+        };
+        let codes: Vec<_> = (0..10).map(run).collect();
+        stop.store(true, Ordering::Relaxed);
+        (codes, bot.join().unwrap())
+    });
+    assert!(made > 10, "{made}");
+    for (code, said) in &codes {
+        assert_eq!(*code, Some(0), "{said}");
+    }
+    let of_bot = ["log", "--no-merges", "--author=bot@", "--format=", "--name-only"];
+    let of_bot = world.git(&of_bot);
+    let strangers: Vec<_> = of_bot.lines().filter(|name| !name.starts_with("bot-")).collect();
+    assert_eq!(strangers, Vec::<&str>::new());
+    let held = of_bot.lines().collect::<std::collections::BTreeSet<_>>().len();
+    assert_eq!(held, made);
+    let files = fs::read_dir(world.repo().join("made")).unwrap().count();
+    assert_eq!(files, 600);
+    // The bot may have been stopped before a file of its last commit was in.
+    let left = status(&world);
+    let ours: Vec<_> = left.lines().filter(|line| !line.contains("bot-")).collect();
+    assert_eq!(ours, Vec::<&str>::new());
+}
+
+#[test]
+fn what_a_user_staged_and_changed_elsewhere_stays() {
+    let world = world(TWO_FILES);
+    world.write("mine.txt", "mine\n");
+    world.write("staged.txt", "staged\n");
+    world.git(&["add", "staged.txt"]);
+    assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]), 0);
+    assert_snapshot!(status(&world), @"
+    A  staged.txt
+    ?? mine.txt
+    ");
+    assert_eq!(world.read("new.txt"), "new\n");
+    assert!(!Path::new(&world.repo().join(".git/index.lock")).exists());
+}
