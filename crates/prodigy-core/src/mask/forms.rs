@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
+use super::quoting;
+
 /// The shortest value that is hidden at all.
 const SHORTEST: usize = 4;
 /// The shortest value whose encodings are hidden, too.
@@ -51,7 +53,15 @@ fn encode(text: &str, forms: &mut BTreeSet<Vec<u8>>) {
     forms.insert(digits.to_ascii_uppercase().into());
     forms.insert(digits.into());
     // What a URL leaves alone depends on the part that it stands in and on who encodes it.
-    for kept in ["-_.~", "-_.~!'()*", "-_.~!'()*;/?:@&=+$,#", "-_.*"] {
+    for kept in [
+        "-_.~",
+        "-_.~/",
+        "-_.~!'()*",
+        "-_.~$&+=:@",
+        "-_.~$&+=:@,/;",
+        "-_.~!'()*;/?:@&=+$,#",
+        "-_.*",
+    ] {
         for upper in [true, false] {
             let encoded = percent(text, kept, upper);
             forms.insert(encoded.replace("%20", "+").into());
@@ -71,9 +81,11 @@ fn encode(text: &str, forms: &mut BTreeSet<Vec<u8>>) {
         forms.insert(escaped(text, |_| true, upper).into());
     }
     forms.insert(once.replace('/', "\\/").into());
+    forms.insert(escaped(&once, |c| !c.is_ascii(), false).replace('/', "\\/").into());
     // A document inside a document, as in the transcript of an agent that reads JSON.
     forms.insert(json(&once).into());
     forms.insert(once.into());
+    forms.extend(quoting::forms(text).map(Vec::from));
 }
 
 /// Encodes without padding.

@@ -8,6 +8,7 @@
 mod automaton;
 mod forms;
 mod inherited;
+mod quoting;
 mod stream;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
@@ -32,7 +33,7 @@ impl Mask {
     /// Creates a mask for the values of some secrets.
     ///
     /// Hidden are the value itself, its lines, and what base64, hexadecimal, percent
-    /// encoding and JSON make of them. A value of four or five bytes is hidden only as it
+    /// encoding, JSON, HTML, Python's `repr` and the quoting of shells make of them. A value of four or five bytes is hidden only as it
     /// is, because its encodings would be found by chance; a shorter one is not hidden at
     /// all, see [`Mask::too_short`].
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {

@@ -1,0 +1,147 @@
+//! A secret as pages, programs and shells quote it.
+
+/// Returns a text as HTML, Python's `repr` and shells write it.
+///
+/// Those that have nothing to quote in it return the text itself.
+pub(super) fn forms(text: &str) -> impl Iterator<Item = String> {
+    html(text).into_iter().chain(repr(text)).chain(shell(text))
+}
+
+/// How a page writes `"`, `'` and `/`; all of them write `&`, `<` and `>` by their names.
+const PAGES: [[&str; 3]; 9] = [
+    ["\"", "'", "/"],
+    ["&quot;", "'", "/"],
+    ["&quot;", "&#39;", "/"],
+    ["&quot;", "&#x27;", "/"],
+    ["&quot;", "&#039;", "/"],
+    ["&quot;", "&apos;", "/"],
+    ["&#34;", "&#39;", "/"],
+    ["&quot;", "&#39;", "&#x2F;"],
+    ["&quot;", "&#x27;", "&#x2F;"],
+];
+
+fn html(text: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    for [double, single, slash] in PAGES {
+        let by_name = |c: char| match c {
+            '&' => Some("&amp;".to_owned()),
+            '<' => Some("&lt;".to_owned()),
+            '>' => Some("&gt;".to_owned()),
+            '"' => Some(double.to_owned()),
+            '\'' => Some(single.to_owned()),
+            '/' => Some(slash.to_owned()),
+            _ => None,
+        };
+        forms.push(replaced(text, by_name));
+        forms.push(replaced(text, |c| by_name(c).or_else(|| far(c).then(|| decimal(c)))));
+    }
+    let numbers: [fn(char) -> String; 3] =
+        [decimal, |c| format!("&#x{:x};", u32::from(c)), |c| format!("&#x{:X};", u32::from(c))];
+    for number in numbers {
+        let is_kept = |c: char| c.is_ascii_alphanumeric();
+        forms.push(replaced(text, |c| (!is_kept(c)).then(|| number(c))));
+        let is_kept = |c: char| is_kept(c) || " -_.,:;/=+@%!?#$*()[]{}|~^\\".contains(c);
+        forms.push(replaced(text, |c| (!is_kept(c)).then(|| number(c))));
+    }
+    forms
+}
+
+fn decimal(c: char) -> String {
+    format!("&#{};", u32::from(c))
+}
+
+fn far(c: char) -> bool {
+    !c.is_ascii()
+}
+
+/// How a literal writes a character that is not ASCII.
+#[derive(Clone, Copy)]
+enum Far {
+    Itself,
+    Number,
+    Bytes,
+}
+
+/// A literal of Python: text or bytes, in either kind of quotes.
+fn repr(text: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    for quoted in ["", "'", "\"", "'\""] {
+        for far in [Far::Itself, Far::Number, Far::Bytes] {
+            forms.push(replaced(text, |c| literal(c, quoted, far)));
+        }
+    }
+    forms
+}
+
+fn literal(c: char, quoted: &str, far: Far) -> Option<String> {
+    match c {
+        '\\' => Some("\\\\".to_owned()),
+        '\n' => Some("\\n".to_owned()),
+        '\r' => Some("\\r".to_owned()),
+        '\t' => Some("\\t".to_owned()),
+        c if quoted.contains(c) => Some(format!("\\{c}")),
+        c if c.is_ascii_control() => Some(format!("\\x{:02x}", u32::from(c))),
+        c if c.is_ascii() => None,
+        c => match far {
+            Far::Itself => None,
+            Far::Number => Some(match u32::from(c) {
+                number @ 0..=0xff => format!("\\x{number:02x}"),
+                number @ 0x100..=0xffff => format!("\\u{number:04x}"),
+                number => format!("\\U{number:08x}"),
+            }),
+            Far::Bytes => Some(bytes(c, |byte| format!("\\x{byte:02x}"))),
+        },
+    }
+}
+
+/// What `printf %q`, `declare -p`, `set -x` and `shlex.quote` print.
+fn shell(text: &str) -> Vec<String> {
+    // All of bash's list; a few of them it leaves alone unless they come first.
+    let special = " !\"$&'()*,;<>?[\\]^`{|}";
+    let with_backslash = |c: char, list: &str| list.contains(c).then(|| format!("\\{c}"));
+    let mut backslash = replaced(text, |c| with_backslash(c, special));
+    if text.starts_with(['#', '~']) {
+        backslash.insert(0, '\\');
+    }
+    let everything =
+        |c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_./:=@%+".contains(c);
+    let mut forms = vec![
+        backslash,
+        replaced(text, |c| everything(c).then(|| format!("\\{c}"))),
+        text.replace('\'', "'\\''"),
+        text.replace('\'', "'\"'\"'"),
+        replaced(text, |c| with_backslash(c, "\"$\\`")),
+        replaced(text, |c| with_backslash(c, "\"$\\`!")),
+    ];
+    for is_ascii in [true, false] {
+        forms.push(replaced(text, |c| match c {
+            '\\' | '\'' => Some(format!("\\{c}")),
+            '\n' => Some("\\n".to_owned()),
+            '\r' => Some("\\r".to_owned()),
+            '\t' => Some("\\t".to_owned()),
+            '\u{1b}' => Some("\\E".to_owned()),
+            c if c.is_ascii_control() || is_ascii && far(c) => {
+                Some(bytes(c, |byte| format!("\\{byte:03o}")))
+            }
+            _ => None,
+        }));
+    }
+    forms
+}
+
+/// Writes each byte of a character in some way.
+fn bytes(c: char, write: impl Fn(u8) -> String) -> String {
+    c.encode_utf8(&mut [0; 4]).bytes().map(write).collect()
+}
+
+/// Replaces some characters.
+fn replaced(text: &str, other: impl Fn(char) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match other(c) {
+            Some(other) => out.push_str(&other),
+            None => out.push(c),
+        }
+    }
+    out
+}
