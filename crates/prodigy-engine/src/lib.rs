@@ -12,6 +12,7 @@ pub mod git;
 pub mod identity;
 pub mod process;
 pub mod queue;
+pub mod root_dir;
 pub mod run;
 pub mod sandbox;
 pub mod shutdown;

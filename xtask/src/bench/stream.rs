@@ -223,6 +223,7 @@ fn launch(directory: &TempDir, events: u32, per_second: Option<u32>) -> Result<L
         argv: argv.map(ToOwned::to_owned).collect(),
         env: Vec::new(),
         cwd: directory.path().to_owned(),
+        root: None,
         stdin: Vec::new(),
         log: Some((directory.path().join("heard.jsonl"), directory.path().join("heard.err"))),
         log_cap: u64::MAX,

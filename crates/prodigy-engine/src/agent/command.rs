@@ -1,6 +1,9 @@
 //! An agent that is any program: the prompt goes in, the answer comes out.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use jiff::tz::TimeZone;
 use prodigy_core::{
@@ -12,8 +15,7 @@ use prodigy_core::{
 use super::{Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, judge};
 use crate::{
     process::{Ended, Status},
-    step::inside,
-    store::read_bounded,
+    root_dir::RootDir,
 };
 
 /// The longest answer in a file.
@@ -79,11 +81,10 @@ impl Agent for Program {
                 Vec::new()
             }
         };
-        if let Some(file) = &self.config.result_file
-            && let Ok(path) = inside(request.cwd, Path::new(file))
-        {
+        if let Some(file) = &self.config.result_file {
+            let (root, path) = answer_file(request.worktree, request.cwd, file);
             // An answer belongs to one prompt only. What cannot be removed is no file.
-            fs::remove_file(path).ok();
+            RootDir::open(root).and_then(|root| root.remove_file(&path)).ok();
         }
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: None })
     }
@@ -97,7 +98,7 @@ impl Agent for Program {
         };
         report.limit = report.failure.as_ref().and_then(|failure| self.limit(traces, failure));
         let Some(file) = &self.config.result_file else { return report };
-        match answer(traces.cwd, file) {
+        match answer(traces, file) {
             Ok(answer) => report.output = answer,
             Err(problem) => {
                 report.failure.get_or_insert_with(|| {
@@ -124,12 +125,23 @@ impl Agent for Program {
 }
 
 /// Reads an answer that the program left in a file.
-fn answer(cwd: &Path, file: &str) -> Result<String, String> {
-    let path = inside(cwd, Path::new(file))?;
-    match read_bounded(&path, ANSWER_LIMIT) {
+fn answer(traces: &RunTraces<'_>, file: &str) -> Result<String, String> {
+    let (root, path) = answer_file(traces.worktree, traces.cwd, file);
+    match RootDir::open(root).and_then(|root| root.read_bounded(&path, ANSWER_LIMIT)) {
         Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(None) => Err(format!("the agent left no answer in `{file}`")),
-        Err(error) => Err(format!("the agent's answer in `{file}` cannot be read: {error}")),
+        Err(error) if error.io().is_some() => {
+            Err(format!("the agent's answer in `{file}` cannot be read: {error}"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns where the program leaves its answer: a directory, and the path in there.
+fn answer_file<'a>(worktree: &'a Path, cwd: &'a Path, file: &str) -> (&'a Path, PathBuf) {
+    match cwd.strip_prefix(worktree) {
+        Ok(inside) => (worktree, inside.join(file)),
+        Err(_) => (cwd, file.into()),
     }
 }
 
@@ -143,6 +155,8 @@ fn argument(prompt: &str, ends_options: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use prodigy_core::workflow::AgentOptions;
 
     use super::*;

@@ -59,6 +59,8 @@ pub struct AgentRequest<'a> {
     pub budget_usd: Option<f64>,
     /// Where it works.
     pub cwd: &'a Path,
+    /// The worktree around it.
+    pub worktree: &'a Path,
     /// A directory for files that are needed only now.
     pub scratch: &'a Path,
     /// The environment of the step.
@@ -98,6 +100,8 @@ pub struct RunTraces<'a> {
     pub heard: Option<&'a Heard>,
     /// Where it worked.
     pub cwd: &'a Path,
+    /// The worktree around it.
+    pub worktree: &'a Path,
     /// Whether it was asked to answer in the form of a schema.
     pub wants_structured: bool,
     /// The moment at which it ended.
@@ -214,7 +218,7 @@ mod tests {
     /// Returns what a process left behind that ended somehow in a directory.
     pub(super) fn traces<'a>(ended: &'a Ended, cwd: &'a Path) -> RunTraces<'a> {
         let now = Timestamp::UNIX_EPOCH;
-        RunTraces { ended, heard: None, cwd, wants_structured: false, now }
+        RunTraces { ended, heard: None, cwd, worktree: cwd, wants_structured: false, now }
     }
 
     /// Returns what an agent would start for a prompt that is changed in some way.
@@ -237,6 +241,7 @@ mod tests {
             session: Session { id: "11111111-2222-4333-8444-555555555555", resume: false },
             budget_usd: None,
             cwd: Path::new("/nowhere"),
+            worktree: Path::new("/elsewhere"),
             scratch: Path::new("/nowhere"),
             env: &[],
             is_confined: false,

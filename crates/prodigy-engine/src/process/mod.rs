@@ -67,6 +67,8 @@ pub struct Launch {
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
     pub cwd: PathBuf,
+    /// The directory that it must not be led out of when it is started; `None` for anywhere.
+    pub root: Option<PathBuf>,
     /// What it reads; it sees the end of its input after that.
     pub stdin: Vec<u8>,
     /// The files that its output is appended to: standard output, standard error.

@@ -1,9 +1,13 @@
 //! Starting the program of a launch.
 
 use std::{
+    borrow::Cow,
     ffi::{OsStr, OsString},
     io,
-    os::unix::{ffi::OsStrExt as _, process::CommandExt as _},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{ffi::OsStrExt as _, process::CommandExt as _},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -14,6 +18,7 @@ use rustix::{
 };
 
 use super::{Launch, Status};
+use crate::root_dir::RootDir;
 
 /// Where programs are looked for when the launch has no `PATH`, as `execvp` does it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -25,6 +30,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child, Status> {
     let program = find(launch)?;
     let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
+    let directory = enter(launch)?;
     #[expect(clippy::disallowed_methods, reason = "this is where steps are started")]
     let mut command = Command::new(program);
     command
@@ -33,13 +39,44 @@ pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child
         .env_clear()
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .envs(extra.iter().copied())
-        .current_dir(&launch.cwd)
+        .current_dir(directory.path(launch))
         .process_group(0)
         .stdin(if launch.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| cannot_start(&error, name, launch))
+}
+
+/// The directory that a program is started in: held open, so that it stays the one that was
+/// looked at.
+struct Entered(Option<OwnedFd>);
+
+impl Entered {
+    fn path<'a>(&self, launch: &'a Launch) -> Cow<'a, Path> {
+        match &self.0 {
+            // The child has it open under the same number until it is the program.
+            Some(fd) => PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd())).into(),
+            None => launch.cwd.as_path().into(),
+        }
+    }
+}
+
+/// Opens the directory of a launch, unless it leads out of where it has to stay.
+fn enter(launch: &Launch) -> Result<Entered, Status> {
+    let Some(root) = &launch.root else { return Ok(Entered(None)) };
+    let inside = launch.cwd.strip_prefix(root).unwrap_or(&launch.cwd);
+    match RootDir::open(root).and_then(|root| root.directory(inside)) {
+        Ok(fd) => Ok(Entered(Some(fd))),
+        Err(error) if error.is_not_found() => {
+            let message = format!("the directory `{}` does not exist", launch.cwd.display());
+            Err(not_started(Some(Errno::NOENT.raw_os_error()), message))
+        }
+        Err(error) => {
+            let errno = error.io().and_then(io::Error::raw_os_error);
+            Err(not_started(errno, format!("nothing was run: {error}")))
+        }
+    }
 }
 
 fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> Status {

@@ -88,6 +88,9 @@ pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), Malfo
             put_bytes(out, value.as_bytes());
         });
         put_bytes(out, launch.cwd.as_os_str().as_bytes());
+        put_option(out, launch.root.as_ref(), |out, root| {
+            put_bytes(out, root.as_os_str().as_bytes());
+        });
         put_bytes(out, &launch.stdin);
         put_option(out, launch.log.as_ref(), |out, (stdout, stderr)| {
             put_bytes(out, stdout.as_os_str().as_bytes());
@@ -141,6 +144,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
             argv: body.list(Body::os_string)?,
             env: body.list(|body| Ok((body.os_string()?, body.os_string()?)))?,
             cwd: body.os_string()?.into(),
+            root: body.option(|body| Ok(body.os_string()?.into()))?,
             stdin: body.bytes()?.to_vec(),
             log: body.option(|body| Ok((body.os_string()?.into(), body.os_string()?.into())))?,
             log_cap: body.u64()?,
@@ -369,6 +373,7 @@ mod tests {
             argv: vec!["sh".into(), OsString::from_vec(vec![0xff, b'x'])],
             env: vec![("PATH".into(), "/bin".into())],
             cwd: "/tmp".into(),
+            root: Some("/".into()),
             stdin: vec![0, 1, 2],
             log: Some(("out".into(), "err".into())),
             log_cap: 7,

@@ -1,6 +1,7 @@
 //! One attempt of one item: its steps, its result.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,8 +19,9 @@ use super::{crew::Crew, worker::is_orderly};
 use crate::{
     git::Leftover,
     queue::Outcome,
+    root_dir::RootDir,
     step::{self, Finished, Scope, Task, Workplace, millis},
-    store::{SpooledItem, read_bounded},
+    store::SpooledItem,
 };
 
 /// The most of an item's result that is kept.
@@ -276,8 +278,9 @@ fn read_result(workplace: &Workplace, file: &str) -> Result<Value, Failure> {
         let message = format!("the item's result file `{file}` cannot be used: {why}");
         Failure::new(FailureKind::ParseError, message)
     };
-    let path = step::inside(workplace.tree.path(), std::path::Path::new(file)).map_err(wrong)?;
-    let bytes = read_bounded(&path, RESULT_LIMIT).map_err(|error| wrong(error.to_string()))?;
+    let read = RootDir::open(workplace.tree.path())
+        .and_then(|root| root.read_bounded(Path::new(file), RESULT_LIMIT));
+    let bytes = read.map_err(|error| wrong(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| wrong("it is not there".to_owned()))?;
     serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }

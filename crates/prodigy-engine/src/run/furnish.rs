@@ -1,14 +1,20 @@
 //! What a new worktree gets before the first item works in it.
 
-use std::{fs, io, os::unix::fs::symlink, path::Path};
+use std::path::Path;
 
 use prodigy_core::{failure::Failure, workflow::WorktreeConfig};
 
 use super::crew::Crew;
-use crate::step::{self, Finished, Scope, Task, Workplace, worktree_fault};
+use crate::{
+    root_dir::{self, RootDir},
+    step::{self, Finished, Scope, Task, Workplace, worktree_fault},
+};
 
 /// The file that names ignored files to copy, if the workflow names no other.
 const INCLUDE: &str = ".worktreeinclude";
+
+/// The longest such file.
+const LIST_LIMIT: u64 = 1024 * 1024;
 
 /// Copies and links what the workflow names, then runs its setup steps.
 ///
@@ -20,16 +26,11 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
     let (copy, link) = (config.copy.clone(), config.link.clone());
     let include = config.include.clone();
     let done = tokio::task::spawn_blocking(move || {
-        for path in &copy {
-            bring(&from, &to, path, copy_all)?;
-        }
-        for path in &link {
-            bring(&from, &to, path, |source, target| symlink(source, target))?;
-        }
-        for path in included(&from, include.as_deref())? {
-            bring(&from, &to, &path, copy_all)?;
-        }
-        Ok(())
+        let transfer = Transfer::open(&from, &to)?;
+        copy.iter().try_for_each(|path| transfer.copy(path))?;
+        link.iter().try_for_each(|path| transfer.link(path))?;
+        let included = included(&from, include.as_deref())?;
+        included.iter().try_for_each(|path| transfer.copy(path))
     });
     let brought: Result<(), Failure> = done.await.map_err(|error| failure(error.to_string()))?;
     brought?;
@@ -58,57 +59,48 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
 /// Copies what worktrees get from the user's checkout to another checkout; nothing is linked.
 pub fn bring_along(config: &WorktreeConfig, from: &Path, to: &Path) -> Result<(), Failure> {
     let included = included(from, config.include.as_deref())?;
-    for path in config.copy.iter().chain(&config.link).chain(&included) {
-        bring(from, to, path, copy_all)?;
-    }
-    Ok(())
+    let transfer = Transfer::open(from, to)?;
+    let mut paths = config.copy.iter().chain(&config.link).chain(&included);
+    paths.try_for_each(|path| transfer.copy(path))
 }
 
-/// Brings one path from the user's checkout; what is not there is not missed.
-fn bring(
-    from: &Path,
-    to: &Path,
-    path: &str,
-    way: impl Fn(&Path, &Path) -> io::Result<()>,
-) -> Result<(), Failure> {
-    let cannot = |why: String| failure(format!("`{path}` cannot be brought along: {why}"));
-    let target = step::inside(to, Path::new(path)).map_err(cannot)?;
-    let source = step::inside(from, Path::new(path)).map_err(cannot)?;
-    if source.symlink_metadata().is_err() || target.symlink_metadata().is_ok() {
-        return Ok(());
-    }
-    let brought = target.parent().map_or(Ok(()), fs::create_dir_all);
-    brought.and_then(|()| way(&source, &target)).map_err(|error| cannot(error.to_string()))
+/// What is brought from the user's checkout to a worktree.
+struct Transfer {
+    from: RootDir,
+    to: RootDir,
 }
 
-/// Copies a file, a link or a whole directory.
-fn copy_all(source: &Path, target: &Path) -> io::Result<()> {
-    let found = source.symlink_metadata()?;
-    if found.is_symlink() {
-        return symlink(fs::read_link(source)?, target);
+impl Transfer {
+    fn open(from: &Path, to: &Path) -> Result<Self, Failure> {
+        let open = |path| RootDir::open(path).map_err(|error| failure(error.to_string()));
+        Ok(Self { from: open(from)?, to: open(to)? })
     }
-    if !found.is_dir() {
-        // Pipes and devices have nothing to copy.
-        return if found.is_file() { fs::copy(source, target).map(drop) } else { Ok(()) };
+
+    /// Copies a path; what is not there is not missed.
+    fn copy(&self, path: &str) -> Result<(), Failure> {
+        let copied = self.to.copy_from(&self.from, Path::new(path));
+        copied.map_err(|error| cannot(path, &error))
     }
-    fs::create_dir(target)?;
-    for entry in fs::read_dir(source)? {
-        let entry = entry?;
-        if entry.file_name() != ".git" {
-            copy_all(&entry.path(), &target.join(entry.file_name()))?;
-        }
+
+    /// Links a path; what is not there is not missed.
+    fn link(&self, path: &str) -> Result<(), Failure> {
+        let linked = self.to.link_to(&self.from, Path::new(path));
+        linked.map_err(|error| cannot(path, &error))
     }
-    Ok(())
+}
+
+fn cannot(path: &str, why: &root_dir::Error) -> Failure {
+    failure(format!("`{path}` cannot be brought along: {why}"))
 }
 
 /// Returns the paths that the include file names, one pattern per line.
 fn included(root: &Path, file: Option<&str>) -> Result<Vec<String>, Failure> {
     let name = file.unwrap_or(INCLUDE);
-    let text = match fs::read_to_string(root.join(name)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && file.is_none() => {
-            return Ok(Vec::new());
-        }
+    let read = RootDir::open(root).and_then(|root| root.read_bounded(Path::new(name), LIST_LIMIT));
+    let text = match read {
+        Ok(Some(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(None) if file.is_none() => return Ok(Vec::new()),
+        Ok(None) => return Err(failure(format!("`{name}` cannot be read: it is not there"))),
         Err(error) => return Err(failure(format!("`{name}` cannot be read: {error}"))),
     };
     let mut paths = Vec::new();

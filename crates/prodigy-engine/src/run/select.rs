@@ -1,7 +1,7 @@
 //! Choosing the items of a job, in the job's worktree.
 
 use std::{
-    fs,
+    io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,6 +17,7 @@ use prodigy_core::{
 
 use super::{Error, Run, files::matching_files, parts::Answer};
 use crate::{
+    root_dir::RootDir,
     step::{self, Workplace},
     store::{Edits, Spool},
 };
@@ -177,22 +178,21 @@ async fn read(workplace: &Workplace, map: &Map, vars: &Vars) -> Result<Source, F
 /// Reads a file in the job's worktree.
 fn file(workplace: &Workplace, path: &str) -> Result<Source, Failure> {
     let missing = |message: String| Failure::new(FailureKind::InputMissing, message);
-    let place = step::inside(workplace.tree.path(), Path::new(path)).map_err(&missing)?;
     let cannot = |why: String| missing(format!("the input `{path}` cannot be read: {why}"));
-    let found = fs::metadata(&place).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::NotFound {
+    let opened = RootDir::open(workplace.tree.path()).and_then(|root| root.read(Path::new(path)));
+    let file = opened.map_err(|error| {
+        if error.is_not_found() {
             let message = "in the job's worktree to read items from";
             return missing(format!("there is no file `{path}` {message}"));
         }
-        cannot(error.to_string())
+        if error.io().is_some() { cannot(error.to_string()) } else { missing(error.to_string()) }
     })?;
-    if !found.is_file() {
-        return Err(cannot("it is not a regular file".to_owned()));
-    }
-    if found.len() > INPUT_LIMIT {
+    let mut bytes = Vec::new();
+    let read = file.take(INPUT_LIMIT + 1).read_to_end(&mut bytes);
+    let length = read.map_err(|error| cannot(error.to_string()))?;
+    if u64::try_from(length).is_ok_and(|length| length > INPUT_LIMIT) {
         return Err(cannot(format!("it is larger than {} MiB", INPUT_LIMIT / 1024 / 1024)));
     }
-    let bytes = fs::read(&place).map_err(|error| cannot(error.to_string()))?;
     let kind = InputKind::of_path(Path::new(path)).map_err(|error| missing(error.to_string()))?;
     Ok(Source::Bytes { bytes, kind, from: path.to_owned() })
 }

@@ -1,9 +1,9 @@
 //! The actions: a shell command, a prompt for an agent, a file.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::Write as _,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     time::Duration,
 };
@@ -15,19 +15,18 @@ use prodigy_core::{
     workflow::{EnvVar, FileFormat, Step, StepAction},
     yaml,
 };
-use rustix::fs::OFlags;
 
 use super::{
     Scope, Workplace,
     ask::{Question, ask},
     external::{guarded, prompt_intent, script_intent},
-    fault::file_failure,
+    fault::{file_failure, path_failure},
     foreach,
     output::{Failed, Limits, Output, judge},
-    place::inside,
 };
 use crate::{
     process::{Ended, Launch},
+    root_dir::{MissingDirs, RootDir},
     store,
 };
 
@@ -134,8 +133,8 @@ pub async fn printed(
     let output = shell(workplace, &step, vars, which, "sh", &bound).await;
     let output = output.map_err(|failed| failed.failure)?;
     let file = tempfile::NamedTempFile::new_in(workplace.temporary());
-    let copied = file.and_then(|file| {
-        output.copy_to(workplace, file.path())?;
+    let copied = file.and_then(|mut file| {
+        output.copy_to(workplace, file.as_file_mut())?;
         fs::read(file.path())
     });
     copied.map_err(|error| file_failure(&error, &format!("what it printed is lost: {error}")))
@@ -165,6 +164,7 @@ pub(super) fn prepare(
         argv: Vec::new(),
         env: workplace.environment(env, which.path, which.attempt, vars)?,
         cwd,
+        root: Some(workplace.tree.path().to_owned()),
         stdin: Vec::new(),
         log: None,
         log_cap: workplace.tools.log_cap,
@@ -252,11 +252,22 @@ impl File<'_> {
         let shown = self.path.render(vars).map_err(|error| template(&error))?;
         let text = self.content.render(vars).map_err(|error| template(&error))?;
         let text = self.formatted(text)?;
-        let path = inside(root, Path::new(&shown))
-            .map_err(|message| Failure::new(FailureKind::WorktreeError, message))?;
-        put(&path, text.as_bytes(), self.mode, self.dirs)
-            .map_err(|error| file_failure(&error, &format!("cannot write `{shown}`: {error}")))?;
+        let dirs = if self.dirs { MissingDirs::Create } else { MissingDirs::Refuse };
+        let cannot = |error: &io::Error| format!("cannot write `{shown}`: {error}");
+        let file = RootDir::open(root)
+            .and_then(|root| root.create(Path::new(&shown), self.mode.unwrap_or(0o644), dirs))
+            .map_err(|error| path_failure(&error, cannot))?;
+        self.fill(file, text.as_bytes()).map_err(|error| file_failure(&error, &cannot(&error)))?;
         Ok(shown)
+    }
+
+    /// Writes the content to the open file.
+    fn fill(&self, mut file: fs::File, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)?;
+        match self.mode {
+            Some(mode) => file.set_permissions(fs::Permissions::from_mode(mode)),
+            None => Ok(()),
+        }
     }
 
     /// Checks the content against its format.
@@ -281,34 +292,4 @@ impl File<'_> {
             },
         }
     }
-}
-
-/// Writes a file, never through a symbolic link and never into a pipe or device, which
-/// could keep everything waiting. The file is returned to be written on.
-pub(super) fn put(
-    path: &Path,
-    bytes: &[u8],
-    mode: Option<u32>,
-    dirs: bool,
-) -> std::io::Result<fs::File> {
-    if let (true, Some(parent)) = (dirs, path.parent()) {
-        fs::create_dir_all(parent)?;
-    }
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode.unwrap_or(0o644))
-        .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
-        .open(path)
-        .map_err(store::plainly)?;
-    if !file.metadata()?.is_file() {
-        return Err(store::plainly(rustix::io::Errno::NXIO.into()));
-    }
-    file.write_all(bytes)?;
-    if let Some(mode) = mode {
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-    }
-    Ok(file)
 }

@@ -99,6 +99,7 @@ pub(super) async fn ask(
         ended: &ended,
         heard: heard.as_ref(),
         cwd: &cwd,
+        worktree: workplace.tree.path(),
         wants_structured: asking.options.output_schema.is_some(),
         now: clock::now(),
     });
@@ -188,6 +189,7 @@ impl<'a> Asking<'a> {
             session: conversation.session(),
             budget_usd: left,
             cwd: &launch.cwd,
+            worktree: self.workplace.tree.path(),
             scratch,
             env: &launch.env,
             is_confined: self.workplace.tools.sandbox.is_some(),

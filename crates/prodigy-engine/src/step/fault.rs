@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 
 use super::output::{Failed, Output};
-use crate::process;
+use crate::{process, root_dir};
 
 /// Makes a failure of something that could not be done with a worktree.
 ///
@@ -32,6 +32,18 @@ pub fn worktree_fault(message: impl Into<String>) -> Failure {
 /// Makes a failure of a file that could not be read or written.
 pub(super) fn file_failure(error: &io::Error, message: &str) -> Failure {
     Failure::new(of_io(error.kind()).unwrap_or(FailureKind::WorktreeError), message)
+}
+
+/// Makes a failure of a path that could not be opened in the worktree; the words are those for
+/// a file that cannot be used.
+pub(super) fn path_failure(
+    error: &root_dir::Error,
+    words: impl FnOnce(&io::Error) -> String,
+) -> Failure {
+    match error.io() {
+        Some(error) => file_failure(error, &words(error)),
+        None => Failure::new(FailureKind::WorktreeError, error.to_string()),
+    }
 }
 
 /// Makes a failure of a launch that was not seen to its end.

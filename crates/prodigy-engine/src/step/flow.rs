@@ -1,6 +1,7 @@
 //! The course of one step: condition, tries, checks, handlers.
 
 use std::{
+    io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -14,13 +15,13 @@ use prodigy_core::{
 
 use super::{
     Done, Finished, Scope, Workplace,
-    action::{Try, carry_out, put, template},
+    action::{Try, carry_out, template},
     fault::{fault, file_failure},
     handler::{self, Handled},
     judge,
     output::{Failed, Output},
-    place::inside,
 };
+use crate::root_dir::{MissingDirs, RootDir};
 
 /// One step, where it stands and how long it may take.
 #[derive(Clone, Copy)]
@@ -206,14 +207,14 @@ fn write_copy(
 ) -> Result<(), Failure> {
     let Some(file) = &step.output_file else { return Ok(()) };
     let shown = file.render(&scope.vars).map_err(|error| template(&error))?;
-    let path = inside(workplace.tree.path(), Path::new(&shown)).map_err(|message| {
-        Failure::new(FailureKind::WorktreeError, format!("output_file: {message}"))
+    let words = |error: &io::Error| format!("output_file `{shown}`: {error}");
+    let created = RootDir::open(workplace.tree.path())
+        .and_then(|root| root.create(Path::new(&shown), 0o644, MissingDirs::Create));
+    let mut file = created.map_err(|error| match error.io() {
+        Some(error) => file_failure(error, &words(error)),
+        None => Failure::new(FailureKind::WorktreeError, format!("output_file: {error}")),
     })?;
-    let written = match &output.instead {
-        Some(text) => put(&path, text.as_bytes(), None, true).map(drop),
-        None => output.copy_to(workplace, &path),
-    };
-    written.map_err(|error| file_failure(&error, &format!("output_file `{shown}`: {error}")))
+    output.copy_to(workplace, &mut file).map_err(|error| file_failure(&error, &words(&error)))
 }
 
 /// Draws what follows from how the tries went.

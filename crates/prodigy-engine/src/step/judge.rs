@@ -1,6 +1,6 @@
 //! `validate`: a judge decides whether a step is done.
 
-use std::{os::unix::fs::MetadataExt as _, path::Path};
+use std::{io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
 
 use prodigy_core::{
     agent::judgement,
@@ -15,9 +15,8 @@ use super::{
     action::template,
     flow::{Task, sequence, stopped},
     output::{Output, logged},
-    place::inside,
 };
-use crate::store;
+use crate::root_dir::RootDir;
 
 /// The most that a judge may say.
 const RESULT_LIMIT: u64 = 1024 * 1024;
@@ -134,24 +133,29 @@ fn is_judgement(failure: &Failure) -> bool {
 }
 
 /// Returns what tells whether a file was written in the meantime.
-fn last_change(root: &Path, shown: &str) -> Option<(u64, i64, i64, Option<Vec<u8>>)> {
-    let path = inside(root, Path::new(shown)).ok()?;
-    let metadata = path.symlink_metadata().ok()?;
+fn last_change(root: &Path, shown: &str) -> Option<(u64, i64, i64, Vec<u8>)> {
+    let file = RootDir::open(root).and_then(|root| root.read(Path::new(shown))).ok()?;
+    let metadata = file.metadata().ok()?;
     // The clock of a file system is coarse, so the content counts too.
-    let content = store::read_bounded(&path, RESULT_LIMIT).ok().flatten();
+    let mut content = Vec::new();
+    file.take(RESULT_LIMIT + 1).read_to_end(&mut content).ok()?;
     Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), content))
 }
 
 /// Reads the file that the judge left, which may be anything: also a link or a pipe.
 fn result(root: &Path, shown: &str) -> Result<String, Failure> {
     let failed = |message: String| Failure::new(FailureKind::ValidationFailed, message);
-    let path = inside(root, Path::new(shown)).map_err(|message| {
-        Failure::new(FailureKind::WorktreeError, format!("result_file: {message}"))
-    })?;
-    match store::read_bounded(&path, RESULT_LIMIT) {
+    let read =
+        RootDir::open(root).and_then(|root| root.read_bounded(Path::new(shown), RESULT_LIMIT));
+    match read {
         Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(None) => Err(failed(format!("the judge left no `{shown}`"))),
-        Err(error) => Err(failed(format!("the judge's `{shown}` cannot be read: {error}"))),
+        Err(error) if error.io().is_some() => {
+            Err(failed(format!("the judge's `{shown}` cannot be read: {error}")))
+        }
+        Err(error) => {
+            Err(Failure::new(FailureKind::WorktreeError, format!("result_file: {error}")))
+        }
     }
 }
 

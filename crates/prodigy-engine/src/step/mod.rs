@@ -41,7 +41,6 @@ pub use flow::{Task, millis, random, run, stopped};
 pub use known::KnownEffects;
 pub use limited::Limited;
 pub use past::Past;
-pub use place::inside;
 pub use supervisors::Supervisors;
 pub use workplace::{Identity, ItemIdentity, Told, Tools, Workplace, trailer, visible};
 

@@ -1,8 +1,8 @@
 //! What a process printed, as variables and messages.
 
 use std::{
-    io::{Read as _, Seek as _, SeekFrom},
-    path::Path,
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
 };
 
 use prodigy_core::{
@@ -12,7 +12,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
 };
 
-use super::{Workplace, action::put};
+use super::Workplace;
 use crate::{
     process::{Ended, EndedBy, Printed, Status},
     store::{LogFile, open_to_read},
@@ -179,9 +179,12 @@ impl Output {
     }
 
     /// Copies standard output to a file: from memory if it is all there, else from the log.
-    pub(super) fn copy_to(&self, workplace: &Workplace, path: &Path) -> std::io::Result<()> {
+    pub(super) fn copy_to(&self, workplace: &Workplace, file: &mut File) -> std::io::Result<()> {
+        if let Some(text) = &self.instead {
+            return file.write_all(text.as_bytes());
+        }
         if self.stdout.total == self.stdout.head.len() as u64 {
-            return put(path, &self.stdout.head, None, true).map(drop);
+            return file.write_all(&self.stdout.head);
         }
         if self.stdout.log_len < self.stdout.total {
             let Printed { total, log_len, .. } = self.stdout;
@@ -190,11 +193,10 @@ impl Output {
             );
             return Err(std::io::Error::other(message));
         }
-        let mut file = put(path, b"", None, true)?;
         let log = workplace.log_file(self.slot, self.stdout_file());
         let mut log = open_to_read(&log).map_err(std::io::Error::other)?;
         log.seek(SeekFrom::Start(self.stdout.log_at))?;
-        std::io::copy(&mut log.take(self.stdout.log_len), &mut file)?;
+        std::io::copy(&mut log.take(self.stdout.log_len), file)?;
         Ok(())
     }
 

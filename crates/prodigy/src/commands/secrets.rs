@@ -103,6 +103,7 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
         argv: vec!["sh".into(), "-c".into(), command.into()],
         env: std::env::vars_os().collect(),
         cwd: std::path::absolute(directory).map_err(|error| error.to_string())?,
+        root: None,
         stdin: Vec::new(),
         log: None,
         log_cap: 0,

@@ -67,6 +67,7 @@ mod judges;
 mod kept_flags;
 mod kept_worktrees;
 mod keys;
+mod led_out;
 mod leftovers;
 mod limits_conflict;
 mod limits_lifted;

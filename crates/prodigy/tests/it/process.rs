@@ -92,6 +92,7 @@ fn sh(script: &str, directory: &Path, mark: &str) -> Launch {
             ("TEST_MARK".into(), mark.into()),
         ],
         cwd: directory.to_owned(),
+        root: None,
         stdin: Vec::new(),
         log: None,
         log_cap: 1 << 20,

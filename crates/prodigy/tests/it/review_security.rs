@@ -50,7 +50,7 @@ fn a_pipe_in_the_place_of_a_steps_file_fails_the_step() {
         ("- shell: mkfifo $PRODIGY_RESULT_FILE; exit 3\n  name: a\n", "✗ 1 a: exit code 3"),
         (
             "- shell: 'true'\n  name: a\n  validate: { shell: mkfifo r, result_file: r }\n",
-            "✗ 1 a: the judge's `r` cannot be read: `$ROOT/home/worktrees/repo/job/job/r` is not a regular file",
+            "✗ 1 a: the judge's `r` cannot be read: it is not a regular file",
         ),
         (
             "- shell: ln -s f l; touch f\n- write_file: { path: l, content: x }\n",
