@@ -194,9 +194,10 @@ impl RootDir {
         path: &Path,
         link: FinalLink,
         dirs: MissingDirs,
-    ) -> Result<Place, Error> {
+    ) -> Result<LocatedPath, Error> {
         check_path(path)?;
-        let mut walk = Walk { root: self, path, above: Vec::new(), ahead: Vec::new(), links: 0 };
+        let mut walk =
+            PathWalk { root: self, path, above: Vec::new(), ahead: Vec::new(), links: 0 };
         walk.expect(path);
         walk.run(link, dirs)
     }
@@ -208,14 +209,14 @@ const DIRECTORY: OFlags =
 
 /// Where a path leads: a name in an open directory.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct LocatedPath {
     /// The directory; `None` for the root.
     directory: Option<OwnedFd>,
     /// The name in it; `None` if the path leads to the root itself.
     name: Option<OsString>,
 }
 
-impl Place {
+impl LocatedPath {
     /// Returns the directory.
     pub(crate) fn dir<'a>(&'a self, root: &'a RootDir) -> BorrowedFd<'a> {
         self.directory.as_ref().map_or(root.fd.as_fd(), AsFd::as_fd)
@@ -228,7 +229,7 @@ impl Place {
 }
 
 /// A path on the way from its root to its end.
-struct Walk<'a> {
+struct PathWalk<'a> {
     root: &'a RootDir,
     /// The path, for messages.
     path: &'a Path,
@@ -239,14 +240,14 @@ struct Walk<'a> {
     links: u32,
 }
 
-impl Walk<'_> {
+impl PathWalk<'_> {
     /// Puts the parts of a path ahead of everything else.
     fn expect(&mut self, path: &Path) {
         let parts = path.components().rev().map(|part| part.as_os_str().to_owned());
         self.ahead.extend(parts);
     }
 
-    fn run(mut self, link: FinalLink, dirs: MissingDirs) -> Result<Place, Error> {
+    fn run(mut self, link: FinalLink, dirs: MissingDirs) -> Result<LocatedPath, Error> {
         while let Some(name) = self.ahead.pop() {
             if name == "." {
                 continue;
@@ -265,11 +266,11 @@ impl Walk<'_> {
                 continue;
             }
             if is_last {
-                return Ok(Place { directory: self.above.pop(), name: Some(name) });
+                return Ok(LocatedPath { directory: self.above.pop(), name: Some(name) });
             }
             self.enter(name, dirs)?;
         }
-        Ok(Place { directory: self.above.pop(), name: None })
+        Ok(LocatedPath { directory: self.above.pop(), name: None })
     }
 
     fn current(&self) -> BorrowedFd<'_> {

@@ -50,9 +50,9 @@ pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child
 
 /// The directory that a program is started in: held open, so that it stays the one that was
 /// looked at.
-struct Entered(Option<OwnedFd>);
+struct EnteredDir(Option<OwnedFd>);
 
-impl Entered {
+impl EnteredDir {
     fn path<'a>(&self, launch: &'a Launch) -> Cow<'a, Path> {
         match &self.0 {
             // The child has it open under the same number until it is the program.
@@ -63,11 +63,11 @@ impl Entered {
 }
 
 /// Opens the directory of a launch, unless it leads out of where it has to stay.
-fn enter(launch: &Launch) -> Result<Entered, Status> {
-    let Some(root) = &launch.root else { return Ok(Entered(None)) };
+fn enter(launch: &Launch) -> Result<EnteredDir, Status> {
+    let Some(root) = &launch.root else { return Ok(EnteredDir(None)) };
     let inside = launch.cwd.strip_prefix(root).unwrap_or(&launch.cwd);
     match RootDir::open(root).and_then(|root| root.directory(inside)) {
-        Ok(fd) => Ok(Entered(Some(fd))),
+        Ok(fd) => Ok(EnteredDir(Some(fd))),
         Err(error) if error.is_not_found() => {
             let message = format!("the directory `{}` does not exist", launch.cwd.display());
             Err(not_started(Some(Errno::NOENT.raw_os_error()), message))

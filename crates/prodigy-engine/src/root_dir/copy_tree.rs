@@ -19,7 +19,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Error, FinalLink, MissingDirs, Place, RootDir, is_git};
+use super::{Error, FinalLink, LocatedPath, MissingDirs, RootDir, is_git};
 
 /// The bits of a file's mode that are copied.
 const PERMISSIONS: u32 = 0o777;
@@ -49,7 +49,7 @@ impl RootDir {
     }
 
     /// Finds what is at a path, if there is something.
-    fn existing(&self, path: &Path) -> Result<Option<Place>, Error> {
+    fn existing(&self, path: &Path) -> Result<Option<LocatedPath>, Error> {
         match self.locate(path, FinalLink::Keep, MissingDirs::Refuse) {
             Ok(place) if exists(place.dir(self), place.name()?)? => Ok(Some(place)),
             Ok(_) => Ok(None),

@@ -26,7 +26,7 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
     let (copy, link) = (config.copy.clone(), config.link.clone());
     let include = config.include.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let transfer = Transfer::open(&from, &to)?;
+        let transfer = CheckoutTransfer::open(&from, &to)?;
         copy.iter().try_for_each(|path| transfer.copy(path))?;
         link.iter().try_for_each(|path| transfer.link(path))?;
         let included = included(&from, include.as_deref())?;
@@ -59,18 +59,18 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
 /// Copies what worktrees get from the user's checkout to another checkout; nothing is linked.
 pub fn bring_along(config: &WorktreeConfig, from: &Path, to: &Path) -> Result<(), Failure> {
     let included = included(from, config.include.as_deref())?;
-    let transfer = Transfer::open(from, to)?;
+    let transfer = CheckoutTransfer::open(from, to)?;
     let mut paths = config.copy.iter().chain(&config.link).chain(&included);
     paths.try_for_each(|path| transfer.copy(path))
 }
 
 /// What is brought from the user's checkout to a worktree.
-struct Transfer {
+struct CheckoutTransfer {
     from: RootDir,
     to: RootDir,
 }
 
-impl Transfer {
+impl CheckoutTransfer {
     fn open(from: &Path, to: &Path) -> Result<Self, Failure> {
         let open = |path| RootDir::open(path).map_err(|error| failure(error.to_string()));
         Ok(Self { from: open(from)?, to: open(to)? })
