@@ -31,8 +31,8 @@ const MOST_IN_ALL: usize = 1024 * 1024;
 /// split, expanded or run. A place where that cannot be done is an error when
 /// the script is read, not when it runs.
 ///
-/// What the script does with a shell variable afterwards is the author's affair:
-/// `x=${item.n}; echo $((x))` lets bash evaluate the value.
+/// A value that the script puts into a shell variable is followed there: it is refused
+/// where the value itself would be, and must be a whole number in arithmetic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     source: String,

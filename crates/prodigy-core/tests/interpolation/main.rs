@@ -22,3 +22,4 @@ mod probe;
 mod property;
 mod refused;
 mod values;
+mod variables;

@@ -119,6 +119,7 @@ mod sandbox;
 mod sandbox_agents;
 mod secrets;
 mod session_names;
+mod shell_variables;
 mod simulate;
 mod simulate_agent;
 mod simulated_faults;

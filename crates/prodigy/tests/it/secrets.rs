@@ -104,7 +104,7 @@ steps:
     fs::write(world.root().join("token"), QUOTED).unwrap();
     fs::write(world.root().join("spellings"), SPELLINGS).unwrap();
     let seen = run(&world);
-    assert_eq!(seen.lines().last(), Some("[exit 0]"), "{seen}");
+    assert!(!seen.contains("[exit"), "{seen}");
     let read =
         |name: &str| fs::read_to_string(world.home().join("logs/repo/job/workflow").join(name));
     let (printed, traced) = (read("attempt-1.out").unwrap(), read("attempt-1.err").unwrap());

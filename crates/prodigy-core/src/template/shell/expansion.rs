@@ -1,9 +1,10 @@
 //! What follows a `$`: parameters, substitutions, arithmetic.
 
 use super::{
-    found::{Quoting, Refusal},
+    found::{Check, Quoting, Refusal},
     rules,
     scanner::{IN_SUBSCRIPT, Scanner},
+    variables::{ARGUMENTS, CarriedValues},
     word::Word,
 };
 use crate::template::{
@@ -34,8 +35,8 @@ impl Scanner<'_> {
             self.arithmetic();
             word.push_unknown();
         } else if self.eat("$(") {
-            self.substitution();
-            word.push_unknown();
+            let output = self.substitution();
+            word.push_variable(&output);
         } else if quoting == Quoting::None && rest.starts_with("$'") {
             self.pos += 1;
             self.single(self.ansi_c(), word);
@@ -43,10 +44,10 @@ impl Scanner<'_> {
             self.pos += 1;
             self.double(word);
         } else if self.eat("$[") {
-            self.skip_to(']', IN_SUBSCRIPT);
+            self.subscript();
             word.push_unknown();
         } else {
-            self.plain_parameter(word);
+            self.plain_parameter(quoting, word);
         }
     }
 
@@ -63,16 +64,22 @@ impl Scanner<'_> {
     }
 
     /// Reads `$NAME`, `$1`, `$?` or a lone `$`.
-    fn plain_parameter(&mut self, word: &mut Word) {
+    fn plain_parameter(&mut self, quoting: Quoting, word: &mut Word) {
+        let start = self.pos;
         self.pos += 1;
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         match self.peek() {
             Some(first) if first.is_ascii_alphabetic() || first == '_' => {
-                let name = self.rest().find(|c| !is_part(c)).unwrap_or(self.rest().len());
-                self.pos += name;
-                word.push_unknown();
+                let rest = self.rest();
+                let name = rest.split(|c| !is_part(c)).next().unwrap_or_default();
+                self.pos += name.len();
+                self.variable(name, start, quoting, word);
             }
-            Some(first) if first.is_ascii_digit() || "@*#?$!-".contains(first) => {
+            Some(first) if first.is_ascii_digit() || "@*".contains(first) => {
+                self.pos += 1;
+                self.variable(ARGUMENTS, start, quoting, word);
+            }
+            Some(first) if "#?$!-".contains(first) => {
                 self.pos += 1;
                 word.push_unknown();
             }
@@ -80,34 +87,74 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads the commands of `$(…)` after the opening parenthesis.
-    pub(super) fn substitution(&mut self) {
+    /// Notes the use of a variable that was just read.
+    fn variable(&mut self, name: &str, start: usize, quoting: Quoting, word: &mut Word) {
+        word.push_variable(name);
+        let is_split = quoting == Quoting::None;
+        self.found.variables.note_use(name, start..self.pos, is_split);
+    }
+
+    /// Reads the commands of `$(…)` after the opening parenthesis; returns the name of their
+    /// output.
+    pub(super) fn substitution(&mut self) -> String {
+        self.found.variables.begin_output();
         self.nested(Self::parenthesised);
+        self.found.variables.end_output()
+    }
+
+    /// Reads a subscript after its opening bracket.
+    fn subscript(&mut self) {
+        let start = self.pos;
+        self.skip_to(']', IN_SUBSCRIPT);
+        self.evaluated(start..self.pos);
+    }
+
+    /// Notes that a stretch of the script is evaluated as arithmetic.
+    pub(super) fn evaluated(&mut self, range: std::ops::Range<usize>) {
+        let source = self.source;
+        self.found.variables.demand_numbers(source.get(range).unwrap_or_default());
     }
 
     /// Reads the shell's own `${…}`.
     fn parameter(&mut self, quoting: Quoting, word: &mut Word) {
+        let opening = self.pos;
         self.pos += 2;
-        word.push_unknown();
-        if matches!(self.byte(0), Some(b'#' | b'!')) && self.byte(1) != Some(b'}') {
-            self.pos += 1;
-        }
+        let is_counted = self.byte(0) == Some(b'#') && self.byte(1) != Some(b'}');
+        let is_indirect = self.byte(0) == Some(b'!') && self.byte(1) != Some(b'}');
+        self.pos += usize::from(is_counted || is_indirect);
         let start = self.pos;
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.pos += self.rest().find(|c| !is_part(c)).unwrap_or(self.rest().len());
         if self.pos == start && self.peek().is_some_and(|c| "@*#?$!-".contains(c)) {
             self.pos += 1;
         }
-        let name = start..self.pos;
+        let name = self.source.get(start..self.pos).unwrap_or_default();
+        let is_keys = ["[@]", "[*]", "@}", "*}"].iter().any(|end| self.rest().starts_with(end));
         if self.eat("[") {
-            self.skip_to(']', IN_SUBSCRIPT);
+            self.subscript();
         }
         let inner = self.operand_quoting(quoting);
-        let operand = self.pos;
-        let assigns = self.rest().starts_with(":=") || self.rest().starts_with('=');
-        self.nested(|scanner| scanner.operand(quoting, inner));
-        if assigns && let Some(name) = self.source.get(name).map(str::to_owned) {
-            rules::assigned(&mut self.found, &name, operand..self.pos);
+        let (operand, operator) = (self.pos, self.rest());
+        let assigns = operator.starts_with(":=") || operator.starts_with('=');
+        let carried = self.nested(|scanner| scanner.operand(quoting, inner)).unwrap_or_default();
+        let is_slice = operator
+            .strip_prefix(':')
+            .is_some_and(|offset| !offset.starts_with(['-', '=', '+', '?']));
+        if assigns {
+            rules::assigned(&mut self.found, name, operand..self.pos, &carried);
+        }
+        if is_counted {
+            word.push_unknown();
+            return;
+        }
+        let is_argument = name.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c));
+        self.variable(if is_argument { ARGUMENTS } else { name }, opening, quoting, word);
+        word.carried.extend(&carried);
+        if is_slice {
+            self.evaluated(operand..self.pos);
+        }
+        if (is_indirect && !is_keys) || operator.starts_with("@P}") {
+            self.found.variables.refuse(&(opening..self.pos), INDIRECT);
         }
     }
 
@@ -132,7 +179,7 @@ impl Scanner<'_> {
     }
 
     /// Reads the operand of `${name…}` and its closing brace.
-    fn operand(&mut self, outer: Quoting, inner: Quoting) {
+    fn operand(&mut self, outer: Quoting, inner: Quoting) -> CarriedValues {
         let mut word = Word::at(self.pos);
         while let Some(next) = self.peek() {
             match next {
@@ -162,6 +209,7 @@ impl Scanner<'_> {
         }
         word.range.end = self.pos;
         self.found.forbid_words(&word, "has the filter `words` inside a `${…}` of the shell");
+        word.carried
     }
 
     /// Whether the parentheses that opened `skip` bytes from here close together.
@@ -184,6 +232,7 @@ impl Scanner<'_> {
 
     /// Reads arithmetic after its opening parentheses.
     pub(super) fn arithmetic(&mut self) {
+        let start = self.pos;
         self.nested(|scanner| {
             let mut word = Word::at(scanner.pos);
             let mut depth = 0_usize;
@@ -212,17 +261,38 @@ impl Scanner<'_> {
             }
             word.range.end = scanner.pos;
             scanner.found.forbid_words(&word, "has the filter `words` inside arithmetic");
+            for output in word.carried.variables.iter().filter(|name| name.starts_with('$')) {
+                scanner.found.variables.demand(output, Check::NumberInVariable);
+            }
         });
+        self.evaluated(start..self.pos);
     }
 
     /// Reads text between backticks.
     pub(super) fn backtick(&mut self, word: &mut Word) {
         self.pos += 1;
+        let start = self.pos;
         self.skip_to('`', IN_BACKTICKS);
-        word.push_unknown();
+        // No reference stands here, but variables may.
+        let output = self.found.variables.new_output();
+        let text = self.source.get(start..self.pos).unwrap_or_default();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let names = text.split('$').skip(1).map(|text| {
+            let text = text.trim_start_matches('{');
+            let name = text.split(|c| !is_part(c)).next().unwrap_or_default();
+            let is_argument = text.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c));
+            if is_argument { ARGUMENTS } else { name }.to_owned()
+        });
+        let carried = CarriedValues { references: Vec::new(), variables: names.collect() };
+        self.found.variables.note_flow(&output, &carried);
+        word.push_variable(&output);
     }
 }
 
+const INDIRECT: Refusal<'static> = Refusal {
+    reason: "the shell reads it as the name of a variable or as a prompt, and runs what it hides",
+    help: "use the value itself, or choose the variable with `case`",
+};
 const IN_OPERATOR: Refusal<'static> = Refusal {
     reason: "stands inside a `${…}` of the shell, where quoting is not reliable",
     help: "put the value into a shell variable first: `value=${x}`",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     outside::OutsideCommand,
     scanner::Scanned,
-    variables::{EVALUATED, Variables},
+    variables::{EVALUATED, RefusedUse, Variables},
     word::Word,
 };
 use crate::{
@@ -33,6 +33,8 @@ pub(in crate::template) enum Spelling {
 pub(in crate::template) enum Check {
     /// Bash runs `a[$(command)]` when it evaluates arithmetic, so only numbers pass.
     Integer,
+    /// As [`Check::Integer`], for a value that gets there through a shell variable.
+    NumberInVariable,
     /// For programs that give characters such as `=` and `$` a meaning.
     Simple,
     /// For programs with options that run commands.
@@ -48,6 +50,12 @@ impl Check {
             Self::Integer => {
                 (is_integer(text), "is not a whole number, and only those can stand in arithmetic")
             }
+            Self::NumberInVariable => (
+                is_integer(text),
+                "is not a whole number, and the script puts it into a variable that it uses in \
+                 arithmetic, where bash runs commands hidden in a value; make a number of it with \
+                 `$(printf %d …)`, or use another variable there",
+            ),
             Self::Simple => (
                 is_simple(text),
                 "must be made of letters, digits and `._/@:+-` here, and not start with `-`: the \
@@ -139,6 +147,8 @@ pub(super) struct Found {
     /// Where a `$` of `$${` must go away.
     escapes: Vec<usize>,
     faults: Vec<Fault>,
+    /// Where the shell stops to read the script as we do.
+    unreadable_from: Option<usize>,
     pub(super) variables: Variables,
     /// Commands that change something outside the worktree.
     pub(super) outside: Vec<OutsideCommand>,
@@ -147,6 +157,12 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn fault(&mut self, fault: Fault) {
         self.faults.push(fault);
+    }
+
+    /// Notes that the shell does not understand the script from here on, so that nobody knows
+    /// what becomes of the rest.
+    pub(super) fn note_unreadable(&mut self, at: usize) {
+        self.unreadable_from.get_or_insert(at);
     }
 
     pub(super) fn escape(&mut self, at: usize) {
@@ -197,9 +213,15 @@ impl Found {
         })
     }
 
-    /// Refuses every reference in a stretch of the script.
+    /// Refuses every reference in a stretch of the script, and every variable that holds one.
     pub(super) fn refuse(&mut self, range: Range<usize>, refusal: Refusal<'_>) {
-        self.refuse_if(&range, refusal, |filter| filter != Some(Filter::Raw));
+        self.variables.refuse(&range, refusal);
+        self.refuse_references(&range, refusal);
+    }
+
+    /// Refuses every reference in a stretch of the script; variables may stand there.
+    pub(super) fn refuse_references(&mut self, range: &Range<usize>, refusal: Refusal<'_>) {
+        self.refuse_if(range, refusal, |filter| filter != Some(Filter::Raw));
     }
 
     /// Refuses the references of a word that may become several words.
@@ -243,10 +265,41 @@ impl Found {
         }
     }
 
+    /// Refuses the use of a variable that holds one of these references, unless all of them are
+    /// refused already.
+    fn refuse_use(&mut self, found: RefusedUse, held: &[usize]) {
+        let mut held = held
+            .iter()
+            .filter_map(|number| self.occurrences.get(*number))
+            .filter(|value| !value.refused)
+            .filter_map(|value| self.slots.get(value.slot));
+        let is_ours = |slot: &&Slot| slot.reference.shell_filter() != Some(Filter::Raw);
+        let Some(slot) = held.find(is_ours) else { return };
+        if self.faults.iter().any(|fault| fault.range == found.range) {
+            return;
+        }
+        let RefusedUse { name, range, reason, help } = found;
+        let reference = format!("${{{}}}", slot.reference.spelled());
+        let opening = reference.trim_end_matches('}');
+        let holder = match name.as_str() {
+            "@" => "an argument".to_owned(),
+            output if output.starts_with('$') => "the output".to_owned(),
+            name => format!("`${name}`"),
+        };
+        self.faults.push(Fault {
+            range,
+            message: format!("{holder} holds `{reference}`, and {reason}"),
+            help: Some(help.replace("${x", opening)),
+        });
+    }
+
     /// Demands something of every value that stands directly in a word.
     pub(super) fn require(&mut self, word: &Word, check: Check) {
         for number in &word.references {
             self.require_of(*number, check);
+        }
+        for name in &word.carried.variables {
+            self.variables.demand(name, check);
         }
     }
 
@@ -268,8 +321,21 @@ impl Found {
 
     /// Cuts the script into pieces.
     pub(super) fn finish(mut self, source: &str) -> Result<Scanned, Vec<Fault>> {
-        for range in std::mem::take(&mut self.variables).evaluated() {
+        for range in self.variables.evaluated() {
             self.refuse(range, EVALUATED);
+        }
+        if let Some(at) = self.unreadable_from {
+            self.refuse(at..source.len(), UNREADABLE);
+        }
+        if self.occurrences.is_empty() {
+            self.variables = Variables::default();
+        }
+        let (demanded, refused) = std::mem::take(&mut self.variables).follow();
+        for (number, check) in demanded {
+            self.require_of(number, check);
+        }
+        for (found, held) in refused {
+            self.refuse_use(found, &held);
         }
         if !self.faults.is_empty() {
             self.faults.sort_by_key(|fault| fault.range.start);
@@ -295,4 +361,8 @@ impl Found {
     }
 }
 
+const UNREADABLE: Refusal<'static> = Refusal {
+    reason: "follows something that the shell cannot read, so nobody knows what it does with it",
+    help: "mend the script before it; `bash -n` says where",
+};
 const IN_QUOTES: &str = "has the filter `words`, which only works outside of quotes";

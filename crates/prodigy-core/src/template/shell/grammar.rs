@@ -5,6 +5,8 @@ use super::{
     heredoc::AS_PROGRAM,
     rules,
     scanner::Scanner,
+    special,
+    variables::{ARGUMENTS, CarriedValues},
     word::Word,
 };
 
@@ -110,6 +112,7 @@ impl Scanner<'_> {
             }
             '|' => {
                 self.finish(list);
+                self.found.variables.pipe();
                 if self.eat("||") {
                     self.start_pipeline(list);
                 } else if !self.eat("|&") {
@@ -144,6 +147,7 @@ impl Scanner<'_> {
         }
         // `name()` starts a function.
         for name in std::mem::take(&mut list.words) {
+            self.found.variables.note_function(&name.text);
             self.found.refuse(name.range, AS_NAME);
         }
         self.blanks();
@@ -192,6 +196,7 @@ impl Scanner<'_> {
             "function" => {
                 self.blanks();
                 let name = self.word();
+                self.found.variables.note_function(&name.text);
                 self.found.refuse(name.range, AS_NAME);
                 self.blanks();
                 self.eat("()");
@@ -215,16 +220,22 @@ impl Scanner<'_> {
         let before = self.pos;
         if !self.word().is_keyword("in") {
             self.pos = before;
+            let arguments =
+                CarriedValues { variables: vec![ARGUMENTS.to_owned()], ..CarriedValues::default() };
+            self.found.variables.note_flow(&name.text, &arguments);
             return;
         }
         let start = self.pos;
+        let mut carried = CarriedValues::default();
         loop {
             self.blanks();
-            if self.word().range.is_empty() {
+            let word = self.word();
+            if word.range.is_empty() {
                 break;
             }
+            carried.extend(&word.carried);
         }
-        rules::assigned(&mut self.found, &name.text, start..self.pos);
+        rules::assigned(&mut self.found, &name.text, start..self.pos, &carried);
     }
 
     /// Reads a `case` after its first word.
@@ -285,7 +296,10 @@ impl Scanner<'_> {
                 // Bash evaluates both sides, and `a[$(command)]` runs the command.
                 let before = number.checked_sub(1).and_then(|before| words.get(before));
                 for side in [before, after].into_iter().flatten() {
-                    self.found.require(side, Check::Integer);
+                    for number in &side.references {
+                        self.found.require_of(*number, Check::Integer);
+                    }
+                    special::evaluated(&mut self.found, side);
                 }
             } else if matches!(word.text.as_str(), "-v" | "-R")
                 && let Some(name) = after
@@ -302,6 +316,7 @@ impl Scanner<'_> {
             self.blanks();
             let word = self.word();
             self.found.forbid_words(&word, IN_REDIRECTION);
+            self.found.variables.note_document(&word.carried);
             list.here_strings.push(word);
         } else if self.eat("<<-") {
             self.announce_heredoc(true);
@@ -323,6 +338,7 @@ impl Scanner<'_> {
     fn start_pipeline(&mut self, list: &List) {
         if list.end == End::Script && list.open == 0 {
             self.feed = Feed { start: self.pos, ..Feed::default() };
+            self.found.variables.begin_pipeline();
         }
     }
 

@@ -69,6 +69,7 @@ impl Scanner<'_> {
                 _ => self.pos += next.len_utf8(),
             }
         }
+        self.found.variables.note_document(&word.carried);
         if pending.is_program {
             self.found.refuse(start..self.pos, AS_PROGRAM);
         }

@@ -5,7 +5,7 @@ use std::slice::Iter;
 use super::{
     found::{Found, Refusal},
     options::{Kind, Takes},
-    rules::{AS_OPTION, guard_dash},
+    rules::{AS_OPTION, guard_dash, guard_split},
     tools::{INTERPRETERS, Interpreter, Operand},
     word::Word,
 };
@@ -35,6 +35,9 @@ pub(super) fn interpreted(
         operands: 0,
         ended: false,
     };
+    if known.guard_dash {
+        guard_split(reading.found, name, arguments);
+    }
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         // A shell takes a lone dash for the end of its options, and a lone plus for no option.
@@ -94,7 +97,13 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn refuse_code(&mut self, word: &Word) {
         let reason = format!("stands in program text that `{}` reads", self.name);
-        self.found.refuse(word.range.clone(), Refusal { reason: &reason, help: self.known.help });
+        let refusal = Refusal { reason: &reason, help: self.known.help };
+        // The value of a variable of awk has escapes, and nothing that runs.
+        if self.name.ends_with("awk") && word.assigned_name().is_some() {
+            self.found.refuse_references(&word.range, refusal);
+        } else {
+            self.found.refuse(word.range.clone(), refusal);
+        }
     }
 
     fn refuse_file(&mut self, word: &Word) {

@@ -5,7 +5,8 @@
 //! the grammar to find the words of each command. Its mistakes are harmless: a
 //! value only ever reaches the shell as the result of an expansion, which no
 //! shell parses again, so the worst outcome is a wrong word. What remains are the
-//! places where a *program* parses its arguments again; `rules` refuses those.
+//! places where a *program* parses its arguments again; `rules` refuses those, and
+//! `variables` follows values there that go through the variables of the script.
 
 mod expansion;
 mod found;
@@ -14,6 +15,7 @@ mod heredoc;
 mod interpreter;
 mod options;
 mod outside;
+mod replaced;
 mod rules;
 mod scanner;
 mod special;

@@ -11,7 +11,8 @@ use super::{
     options::{Kind, Takes},
     outside::{self, OutsideCommand},
     special,
-    tools::{EVALUATORS, Operand, PREFIXES, Prefix, RUNNERS},
+    tools::{EVALUATORS, Operand, PREFIXES, PRINTERS, Prefix, RUNNERS},
+    variables::CarriedValues,
     word::Word,
 };
 
@@ -25,15 +26,38 @@ pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
         found.forbid_words(word, IN_ASSIGNMENT);
         let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
         let equals = word.equals.unwrap_or(word.range.end);
-        found.refuse(word.range.start..equals, AS_VARIABLE);
-        assigned(found, name, word.range.clone());
+        let target = word.range.start..equals;
+        found.refuse_references(&target, AS_VARIABLE);
+        // What stands in a subscript is evaluated.
+        found.variables.demand_of_uses(&target, Check::NumberInVariable);
+        let subscript = word.text.split('=').next().and_then(|text| text.split_once('['));
+        found.variables.demand_numbers(subscript.map_or("", |(_, subscript)| subscript));
+        assigned(found, name, word.range.clone(), &word.carried);
     }
+    print(found, words);
     command(found, words)
 }
 
+/// Notes what a command prints of its arguments.
+fn print(found: &mut Found, words: &[Word]) {
+    let program = |word: &Word| word.program().is_some_and(|name| PRINTERS.contains(&name));
+    // `command`, `builtin` and their like stand before it.
+    let Some(at) = words.iter().take(2).position(program) else { return };
+    let arguments = words.get(at + 1..).unwrap_or_default();
+    if !special::prints_numbers(arguments) {
+        found.variables.note_printed(&CarriedValues::by(arguments));
+    }
+}
+
 /// Checks the value that a variable gets.
-pub(super) fn assigned(found: &mut Found, name: &str, range: Range<usize>) {
+pub(super) fn assigned(
+    found: &mut Found,
+    name: &str,
+    range: Range<usize>,
+    carried: &CarriedValues,
+) {
     found.variables.note_assigned(name, range.clone());
+    found.variables.note_flow(name, carried);
     let is_guarded = GUARDED.contains(&name) || GUARDED_STARTS.iter().any(|s| name.starts_with(s));
     if is_guarded {
         let reason = format!("would set `{name}`, which changes what programs run");
@@ -52,9 +76,11 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
         return false;
     }
     let Some(name) = first.program() else {
+        found.refuse(first.range.clone(), AS_COMMAND);
         unknown_program(found, arguments);
         return false;
     };
+    found.variables.note_call(name, arguments);
     if let Some(name) = outside::changes(name, arguments) {
         let end = arguments.last().map_or(first.range.end, |last| last.range.end);
         found.outside.push(OutsideCommand { range: first.range.start..end, name });
@@ -62,7 +88,13 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
     if let Some((_, help)) = EVALUATORS.iter().find(|(names, _)| names.contains(&name)) {
         let reason = format!("is an argument of `{name}`, which reads it as a program");
         for word in arguments {
-            found.refuse(word.range.clone(), Refusal { reason: &reason, help });
+            let refusal = Refusal { reason: &reason, help };
+            if name == "let" {
+                found.refuse_references(&word.range, refusal);
+                special::evaluated(found, word);
+            } else {
+                found.refuse(word.range.clone(), refusal);
+            }
         }
         return false;
     }
@@ -112,8 +144,21 @@ fn nested_interpreter(found: &mut Found, name: &str, arguments: &[Word]) -> bool
     false
 }
 
+/// Refuses variables that would become several arguments of a program with options that run
+/// commands.
+pub(super) fn guard_split(found: &mut Found, name: &str, arguments: &[Word]) {
+    let reason = format!("the shell splits it into arguments of `{name}`, which can run commands");
+    let help = "write the variable in double quotes";
+    for word in arguments {
+        found.variables.refuse_split(&word.range, Refusal { reason: &reason, help });
+    }
+}
+
 /// Demands that a word that starts with a value is no option.
 pub(super) fn guard_dash(found: &mut Found, word: &Word) {
+    if let Some(name) = &word.starts_with_variable {
+        found.variables.demand(name, Check::NoDash);
+    }
     if let Some(number) = word.starts_with {
         found.require_of(number, Check::NoDash);
     }
@@ -150,7 +195,8 @@ fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) 
             Kind::Operand => {
                 if let Some(variable) = word.assigned_name() {
                     found.forbid_words(word, IN_ASSIGNMENT);
-                    assigned(found, variable, word.range.clone());
+                    // It is a variable of the command alone.
+                    assigned(found, variable, word.range.clone(), &CarriedValues::default());
                 } else if operands < prefix.operands {
                     operands += 1;
                     found.forbid_words(word, "has the filter `words` before a command");

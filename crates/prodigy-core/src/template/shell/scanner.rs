@@ -5,6 +5,7 @@ use super::{
     grammar::Feed,
     heredoc::Pending,
     outside::OutsideCommand,
+    variables::CarriedValues,
     word::{Word, is_name},
 };
 use crate::{
@@ -191,19 +192,23 @@ impl<'a> Scanner<'a> {
         word.text.push('=');
         if is_list {
             self.pos += 1;
-            self.nested(Self::list_elements);
+            let elements = self.nested(Self::list_elements).unwrap_or_default();
+            word.carried.extend(&elements);
             word.push_unknown();
         }
     }
 
-    fn list_elements(&mut self) {
+    fn list_elements(&mut self) -> CarriedValues {
+        let mut carried = CarriedValues::default();
         loop {
             self.blank_lines();
             if self.eat(")") || self.peek().is_none() {
-                return;
+                return carried;
             }
             let element = self.word();
+            carried.extend(&element.carried);
             if element.range.is_empty() {
+                self.found.note_unreadable(self.pos);
                 self.bump();
             } else if element.text.starts_with('[') {
                 self.found.refuse(element.range, IN_SUBSCRIPT);
@@ -242,7 +247,9 @@ impl<'a> Scanner<'a> {
     fn process(&mut self, word: &mut Word) {
         let is_output = self.peek() == Some('>');
         self.pos += 2;
-        self.substitution();
+        let output = self.substitution();
+        let carried = CarriedValues { variables: vec![output], ..CarriedValues::default() };
+        self.found.variables.note_document(&carried);
         self.feed.is_written |= is_output && self.feed.is_read();
         word.push_unknown();
     }

@@ -3,7 +3,9 @@
 use super::{
     found::{Check, Found, Refusal},
     options::{Kind, NO_OPTIONS, Options, Takes},
-    rules::{self, AS_OPTION, guard_dash},
+    replaced::{find, xargs},
+    rules::{self, guard_dash, guard_split},
+    variables::{ARGUMENTS, CarriedValues},
     word::Word,
 };
 
@@ -20,6 +22,7 @@ pub(super) fn command(found: &mut Found, name: &str, arguments: &[Word]) -> Opti
         "printf" => printf(found, arguments),
         "test" | "[" => test(found, arguments),
         "." | "source" => source(found, arguments),
+        "set" => found.variables.note_flow(ARGUMENTS, &CarriedValues::by(arguments)),
         "find" => find(found, arguments),
         "xargs" => return Some(xargs(found, arguments)),
         "make" | "gmake" => make(found, arguments),
@@ -50,7 +53,7 @@ fn declaration(found: &mut Found, arguments: &[Word]) {
         }
         found.forbid_words(word, "has the filter `words` in a declaration");
         found.variables.note_declared(name, word.range.clone());
-        rules::assigned(found, name, word.range.clone());
+        rules::assigned(found, name, word.range.clone(), &word.carried);
     }
 }
 
@@ -58,7 +61,9 @@ fn names(found: &mut Found, name: &str, arguments: &[Word]) {
     let valued: &[&str] =
         if name == "read" { &["-p", "-t", "-n", "-N", "-d", "-u", "-i"] } else { &[] };
     let options = Options { valued, ..NO_OPTIONS };
-    for word in arguments {
+    let is_list = matches!(name, "mapfile" | "readarray")
+        || arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains('a'));
+    for word in arguments.iter().filter(|_| is_list) {
         found.variables.note_list(&word.text);
     }
     let mut words = arguments.iter();
@@ -68,8 +73,16 @@ fn names(found: &mut Found, name: &str, arguments: &[Word]) {
                 words.next();
             }
             Kind::Attached(_) => {}
-            Kind::Flag | Kind::Operand => found.refuse(word.range.clone(), NAME),
+            Kind::Flag | Kind::Operand => {
+                found.refuse(word.range.clone(), NAME);
+                if name != "unset" {
+                    found.variables.note_read(&word.text);
+                }
+            }
         }
+    }
+    if name == "read" {
+        found.variables.note_read("REPLY");
     }
 }
 
@@ -81,6 +94,9 @@ fn printf(found: &mut Found, arguments: &[Word]) {
         for word in format.into_iter().chain(name) {
             found.refuse(word.range.clone(), NAME);
         }
+        if let Some(name) = name.filter(|_| !prints_numbers(arguments)) {
+            found.variables.note_flow(&name.text, &CarriedValues::by(arguments));
+        }
         format = words.next();
     }
     if let Some(format) = format {
@@ -88,7 +104,27 @@ fn printf(found: &mut Found, arguments: &[Word]) {
             reason: "stands in the format of `printf`, which gives `%` and `\\` a meaning",
             help: "write `printf '%s\\n' ${x}`",
         };
-        found.refuse(format.range.clone(), refusal);
+        found.refuse_references(&format.range, refusal);
+    }
+}
+
+/// Returns whether the arguments of a `printf` make it print numbers alone.
+pub(super) fn prints_numbers(arguments: &[Word]) -> bool {
+    let Some(format) = arguments.iter().find(|word| word.text.contains('%')) else { return false };
+    let Some(format) = format.literal() else { return false };
+    let kind = |text: &str| {
+        text.trim_start_matches(|c: char| "-+ #0.".contains(c))
+            .chars()
+            .find(|c| !c.is_ascii_digit())
+    };
+    format.split('%').skip(1).all(|text| kind(text).is_some_and(|kind| "diouxX".contains(kind)))
+}
+
+/// Demands whole numbers of the variables in a word that is evaluated.
+pub(super) fn evaluated(found: &mut Found, word: &Word) {
+    found.variables.demand_numbers(&word.text);
+    for name in &word.carried.variables {
+        found.variables.demand(name, Check::NumberInVariable);
     }
 }
 
@@ -110,80 +146,6 @@ fn source(found: &mut Found, arguments: &[Word]) {
         };
         found.refuse(file.range.clone(), refusal);
     }
-}
-
-fn find(found: &mut Found, arguments: &[Word]) {
-    let mut rest = arguments;
-    let mut before = "";
-    while let Some((word, more)) = rest.split_first() {
-        rest = more;
-        if matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") {
-            let end = rest
-                .iter()
-                .position(|word| word.text == ";" || word.text == "+")
-                .unwrap_or(rest.len());
-            let (nested, more) = rest.split_at(end);
-            rules::command(found, nested);
-            for word in nested {
-                found.require(word, Check::ForFind);
-            }
-            rest = more;
-        } else if !before.starts_with('-') {
-            guard_dash(found, word);
-        }
-        before = &word.text;
-    }
-}
-
-fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
-    let options = Options {
-        valued: &[
-            "-n",
-            "-P",
-            "-L",
-            "-I",
-            "-d",
-            "-E",
-            "-s",
-            "-a",
-            "--replace",
-            "--arg-file",
-            "--max-args",
-            "--max-procs",
-            "--delimiter",
-        ],
-        ..NO_OPTIONS
-    };
-    let mut replaces = false;
-    let mut at = 0;
-    while let Some(word) = arguments.get(at) {
-        at += 1;
-        let is_letters = word.text.starts_with('-') && !word.text.starts_with("--");
-        replaces |=
-            word.text.starts_with("--replace") || (is_letters && word.text.contains(['I', 'i']));
-        match options.read(&word.text) {
-            Kind::Next(_) => {
-                if let Some(value) = arguments.get(at) {
-                    found.forbid_words(value, "has the filter `words` after an option");
-                }
-                at += 1;
-            }
-            Kind::Flag | Kind::Attached(_) => found.refuse(word.range.clone(), AS_OPTION),
-            Kind::Operand => {
-                let nested = arguments.get(at - 1..).unwrap_or_default();
-                rules::command(found, nested);
-                for word in nested.iter().filter(|_| replaces) {
-                    let refusal = Refusal {
-                        reason: "is an argument of `xargs -I`, which replaces parts of it",
-                        help: "use a loop: `while read -r line; do …; done`",
-                    };
-                    found.refuse(word.range.clone(), refusal);
-                }
-                break;
-            }
-        }
-    }
-    false
 }
 
 fn make(found: &mut Found, arguments: &[Word]) {
@@ -249,6 +211,9 @@ fn git(found: &mut Found, arguments: &[Word]) {
     let rest = arguments.get(at.saturating_sub(1)..).unwrap_or_default();
     let Some((subcommand, rest)) = rest.split_first() else { return };
     found.refuse(subcommand.range.clone(), refusal);
+    if GIT_RUNS.contains(&subcommand.text.as_str()) {
+        guard_split(found, "git", rest);
+    }
     let second = rest.first().map(|word| word.text.as_str()).unwrap_or_default();
     let runs_text = match subcommand.text.as_str() {
         "filter-branch" => true,
@@ -275,6 +240,23 @@ fn git(found: &mut Found, arguments: &[Word]) {
     }
 }
 
+/// Subcommands of git with options that run commands.
+const GIT_RUNS: [&str; 13] = [
+    "archive",
+    "bisect",
+    "clone",
+    "difftool",
+    "fetch",
+    "grep",
+    "ls-remote",
+    "mergetool",
+    "pull",
+    "push",
+    "rebase",
+    "remote",
+    "submodule",
+];
+
 /// Options of git's subcommands that are followed by a command to run.
 const GIT_COMMAND_OPTIONS: [&str; 6] =
     ["--exec", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--extcmd", "--config"];
@@ -296,6 +278,7 @@ fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
         reason: "is an argument of `ssh`, which the remote shell reads as a program",
         help: "send the value on standard input: `printf '%s' ${x} | ssh host 'cat > file'`",
     };
+    guard_split(found, "ssh", arguments);
     let mut words = arguments.iter();
     let mut has_host = false;
     while let Some(word) = words.next() {

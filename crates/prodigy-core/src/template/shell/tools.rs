@@ -322,6 +322,13 @@ pub(super) const RUNNERS: &[&str] = &[
     "bundle", "wsl", "vagrant",
 ];
 
+/// Programs that print their arguments, or a part of them.
+pub(super) const PRINTERS: &[&str] =
+    &["echo", "printf", "print", "basename", "dirname", "realpath", "readlink", "expr"];
+
+/// Programs that print numbers and names of files, whatever they are given.
+pub(super) const COUNTERS: &[&str] = &["wc", "cksum", "md5sum", "sha1sum", "sha256sum"];
+
 /// Programs that hand all of their arguments to a shell, or evaluate them.
 pub(super) const EVALUATORS: &[(&[&str], &str)] = &[
     (&["eval"], "write the command itself instead of building it from text"),

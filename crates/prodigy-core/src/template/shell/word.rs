@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::variables::CarriedValues;
+
 /// Stands in [`Word::text`] for whatever is known only when the script runs.
 const UNKNOWN: char = '\0';
 
@@ -18,6 +20,10 @@ pub(super) struct Word {
     pub(super) starts_with: Option<usize>,
     /// The numbers of all references that stand in it directly, not in a substitution.
     pub(super) references: Vec<usize>,
+    /// The variable that it starts with.
+    pub(super) starts_with_variable: Option<String>,
+    /// What goes where the word goes: references, also those of a list, and variables.
+    pub(super) carried: CarriedValues,
     /// If it is `NAME=…`: where the `=` stands in the script.
     pub(super) equals: Option<usize>,
 }
@@ -38,6 +44,16 @@ impl Word {
             self.starts_with = Some(number);
         }
         self.references.push(number);
+        self.carried.references.push(number);
+        self.text.push(UNKNOWN);
+    }
+
+    /// Adds what a variable, or an output with a name of its own, holds.
+    pub(super) fn push_variable(&mut self, name: &str) {
+        if self.text.is_empty() {
+            self.starts_with_variable = Some(name.to_owned());
+        }
+        self.carried.variables.push(name.to_owned());
         self.text.push(UNKNOWN);
     }
 
