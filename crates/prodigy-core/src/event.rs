@@ -33,7 +33,7 @@ pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind}
 pub use options::{OptionChanges, RunOptions};
 pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, GivenInput,
-    JobStarted, LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted,
+    JobStarted, KeptWork, LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted,
     StepResult, StepStatus, Withdrawal, is_top_level,
 };
 pub use spending::{BudgetScope, QuotaPaused};
@@ -463,6 +463,8 @@ pub enum Event {
         /// Where it was.
         path: String,
     },
+    /// Work was kept that a successful item, or the job, left outside of its commits.
+    WorkKept(Box<KeptWork>),
     /// A merge met a conflict; nothing was changed.
     MergeConflict {
         /// The branch that was merged into.

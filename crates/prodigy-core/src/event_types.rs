@@ -66,6 +66,7 @@ event_types! {
     Self::WorktreeMerged { .. } => "worktree_merged",
     Self::WorktreePreserved { .. } => "worktree_preserved",
     Self::WorktreeCleaned { .. } => "worktree_cleaned",
+    Self::WorkKept(_) => "work_kept",
     Self::MergeConflict { .. } => "merge_conflict",
     Self::ResolutionStarted { .. } => "resolution_started",
     Self::ResolutionCompleted { .. } => "resolution_completed",
@@ -92,7 +93,8 @@ mod tests {
         let agents = include_str!("../../prodigy-engine/tests/golden/v1/agents.jsonl");
         let checkout = include_str!("../../prodigy-engine/tests/golden/v1/checkout.jsonl");
         let conflict = include_str!("../../prodigy-engine/tests/golden/v1/conflict.jsonl");
-        let all = [golden, items, governed, agents, checkout, conflict];
+        let kept = include_str!("../../prodigy-engine/tests/golden/v1/kept-work.jsonl");
+        let all = [golden, items, governed, agents, checkout, conflict, kept];
         for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();

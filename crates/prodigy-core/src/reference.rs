@@ -258,7 +258,8 @@ mod tests {
         let agents = include_str!("../../prodigy-engine/tests/golden/v1/agents.jsonl");
         let checkout = include_str!("../../prodigy-engine/tests/golden/v1/checkout.jsonl");
         let conflict = include_str!("../../prodigy-engine/tests/golden/v1/conflict.jsonl");
-        let all = [golden, items, governed, agents, checkout, conflict];
+        let kept = include_str!("../../prodigy-engine/tests/golden/v1/kept-work.jsonl");
+        let all = [golden, items, governed, agents, checkout, conflict, kept];
         for line in all.iter().flat_map(|text| text.lines()) {
             let record: Value = serde_json::from_str(line).unwrap();
             let is_it = |variant: &&Value| {

@@ -103,6 +103,7 @@ impl Letter {
             | crate::resolution_news!()
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }

@@ -263,6 +263,7 @@ impl Letter {
             | Event::StepSkipped { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | crate::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)

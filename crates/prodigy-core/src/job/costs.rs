@@ -162,6 +162,7 @@ fn is_end_of_attempt(event: &Event) -> bool {
         | Event::WorktreeMerged { .. }
         | Event::WorktreePreserved { .. }
         | Event::WorktreeCleaned { .. }
+        | Event::WorkKept(_)
         | Event::MergeConflict { .. }
         | Event::GitTampering { .. }
         | Event::CheckoutUpdateStarted(_)

@@ -114,6 +114,7 @@ impl MapState {
             | Event::QuotaWarned { .. }
             | Event::WorktreeCreated { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | crate::approval_news!()
             | Event::GitTampering { .. } => Ok(()),
             Event::JobStarted(_)

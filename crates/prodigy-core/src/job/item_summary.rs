@@ -222,6 +222,7 @@ impl ItemSummary {
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)

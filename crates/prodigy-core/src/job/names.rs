@@ -41,7 +41,7 @@ impl AskingSteps {
         let merge = workflow.merge.as_ref();
         let merge = merge.is_some_and(|phase| phase.steps.iter().any(Workflow::asks_agent));
         match &workflow.body {
-            Body::Sequential { steps } => Self { steps: asks(steps), merge, ..Self::default() },
+            Body::Sequential { steps, .. } => Self { steps: asks(steps), merge, ..Self::default() },
             Body::MapReduce(body) => Self {
                 steps: asks(&body.map.steps),
                 around: around(body).any(Workflow::asks_agent),

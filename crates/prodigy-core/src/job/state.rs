@@ -248,6 +248,7 @@ impl Job {
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutChanged { .. }
+            | Event::WorkKept(_)
             | Event::CheckpointCreated { .. } => {}
         }
         self.seq = expected;

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Costs, End, ItemSummary, Warnings};
+use super::{Costs, End, ItemSummary, KeptSummary, Warnings};
 use crate::{
     Timestamp,
     event::{
@@ -45,6 +45,8 @@ pub struct Summary {
     pub costs: Costs,
     /// What people should know although the work was done.
     pub warnings: Warnings,
+    /// The work that was kept outside of its commits.
+    pub kept: KeptSummary,
     /// The limit that keeps it from going on.
     pub quota: Option<QuotaPaused>,
     /// The budget that was spent in the last run.
@@ -91,6 +93,7 @@ impl Summary {
         self.records += 1;
         self.costs.apply(record);
         self.warnings.apply(record);
+        self.kept.apply(record);
         let before = self.last_at.replace(record.timestamp);
         if record.item_id.is_some() || record.agent_id.is_some() {
             if let Some(items) = self.items.as_mut().filter(|_| record.item_id.is_some()) {
@@ -188,6 +191,7 @@ impl Summary {
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!()
             | crate::effect_news!()
+            | Event::WorkKept(_)
             | Event::CheckpointCreated { .. } => {}
         }
     }

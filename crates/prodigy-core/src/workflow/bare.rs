@@ -26,7 +26,7 @@ impl Step {
             captures: Vec::new(),
             output_file: None,
             commit_required: false,
-            auto_commit: false,
+            auto_commit: super::AutoCommit::Never,
             on_failure: None,
             on_success: Vec::new(),
             on_exit_code: BTreeMap::new(),

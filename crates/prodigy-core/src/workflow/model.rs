@@ -52,6 +52,8 @@ pub enum Body {
     Sequential {
         /// The steps.
         steps: Vec<Step>,
+        /// The way to deal with what they leave uncommitted.
+        leftovers: Leftovers,
     },
     /// setup, then the same steps for many items, then reduce.
     MapReduce(Box<MapReduce>),
@@ -154,8 +156,8 @@ pub struct Step {
     pub output_file: Option<Text>,
     /// HEAD must have moved.
     pub commit_required: bool,
-    /// Commit what the step leaves uncommitted.
-    pub auto_commit: bool,
+    /// Which of the changes that are uncommitted after it are committed.
+    pub auto_commit: AutoCommit,
     /// What to do when it fails.
     pub on_failure: Option<OnFailure>,
     /// What to do when it succeeds: one step, or two if `shell` and `claude` stood together.
@@ -170,6 +172,18 @@ pub struct Step {
     pub validate: Option<Box<Validate>>,
     /// How far what it does reaches.
     pub effects: Effects,
+}
+
+/// Which of the changes that are uncommitted after a step are committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AutoCommit {
+    /// None.
+    #[default]
+    Never,
+    /// Those that the step made.
+    StepChanges,
+    /// All of them.
+    Everything,
 }
 
 /// How far what a step does reaches.
@@ -428,6 +442,20 @@ pub struct Map {
     pub result: ResultConfig,
     /// What to do when an item's commits conflict with what was merged meanwhile.
     pub on_conflict: OnConflict,
+    /// The way to deal with what a successful item leaves uncommitted.
+    pub leftovers: Leftovers,
+}
+
+/// The way to deal with what is left uncommitted at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leftovers {
+    /// Kept as a reference and a patch.
+    #[default]
+    Keep,
+    /// Committed, unless it is too much.
+    Commit,
+    /// Thrown away.
+    Discard,
 }
 
 /// Where items come from.

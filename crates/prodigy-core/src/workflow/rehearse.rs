@@ -233,7 +233,7 @@ fn absent() -> Option<Script> {
 /// Calls `change` for every step, at any depth.
 fn each_step(workflow: &mut Workflow, change: &mut dyn FnMut(&mut Step)) {
     match &mut workflow.body {
-        Body::Sequential { steps } => each(steps, change),
+        Body::Sequential { steps, .. } => each(steps, change),
         Body::MapReduce(job) => {
             if let Some(setup) = &mut job.setup {
                 each(&mut setup.phase.steps, change);

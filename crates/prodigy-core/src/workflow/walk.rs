@@ -12,7 +12,7 @@ impl Workflow {
     /// Calls `visit` for every step, at any depth, in the order of the phases.
     pub fn each_step<'w>(&'w self, visit: &mut dyn FnMut(&'w Step)) {
         match &self.body {
-            Body::Sequential { steps } => each(steps, visit),
+            Body::Sequential { steps, .. } => each(steps, visit),
             Body::MapReduce(job) => {
                 if let Some(setup) = &job.setup {
                     each(&setup.phase.steps, visit);

@@ -160,7 +160,7 @@ fn a_shell_command_beside_a_prompt_asks_nothing() {
     let workflow = workflow(
         "- shell: a\n  on_success: {shell: b, claude: c, model: opus, system_prompt: d}\n",
     );
-    let Body::Sequential { steps } = &workflow.body else { panic!("not sequential") };
+    let Body::Sequential { steps, .. } = &workflow.body else { panic!("not sequential") };
     let [shell, claude] = steps[0].on_success.as_slice() else { panic!("not two") };
     assert!(matches!(shell.action, StepAction::Shell { .. }));
     let StepAction::Agent { options, .. } = &claude.action else { panic!("no agent") };

@@ -57,13 +57,13 @@ fn a_bare_list_can_be_extended() {
         ("main.yml", "extends: base.yml\nname: mine\n"),
         ("base.yml", "- shell: a\n"),
     ]);
-    let Body::Sequential { steps } = &workflow.body else { panic!("not sequential") };
+    let Body::Sequential { steps, .. } = &workflow.body else { panic!("not sequential") };
     assert_eq!(outline(steps), "shell: a\n");
     let workflow = workflow_of(&[
         ("main.yml", "extends: base.yml\ncommands: [{shell: b}]\n"),
         ("base.yml", "- shell: a\n"),
     ]);
-    let Body::Sequential { steps } = &workflow.body else { panic!("not sequential") };
+    let Body::Sequential { steps, .. } = &workflow.body else { panic!("not sequential") };
     assert_eq!(outline(steps), "shell: b\n");
 }
 

@@ -15,7 +15,7 @@ fn a_step_says_how_far_it_reaches() {
 - {shell: e, shell_program: bash, effects: external, check: 'f <<< x', compensate: g}
 ",
     );
-    let Body::Sequential { steps } = &workflow.body else { panic!("not sequential") };
+    let Body::Sequential { steps, .. } = &workflow.body else { panic!("not sequential") };
     let shown: Vec<_> = steps
         .iter()
         .map(|step| match &step.effects {

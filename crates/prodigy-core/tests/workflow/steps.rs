@@ -336,7 +336,7 @@ fn labels_are_short_and_on_one_line() {
 - foreach: {input: [1], do: [{shell: a}]}
 "#,
     );
-    let Body::Sequential { steps } = &workflow.body else { panic!("not sequential") };
+    let Body::Sequential { steps, .. } = &workflow.body else { panic!("not sequential") };
     let labels: Vec<_> = steps.iter().map(step_label).collect();
     insta::assert_debug_snapshot!(labels, @r#"
     [

@@ -7,8 +7,8 @@ use prodigy_core::{
     duration,
     template::Text,
     workflow::{
-        Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce, OnFailure, Rejected,
-        Step, StepAction, Validate, Workflow, load, step_label,
+        AutoCommit, Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce,
+        OnFailure, Rejected, Step, StepAction, Validate, Workflow, load, step_label,
     },
 };
 
@@ -71,7 +71,7 @@ pub(crate) fn errors(text: &str) -> String {
 /// Loads a sequential workflow and shows its steps.
 pub(crate) fn steps(text: &str) -> String {
     let workflow = workflow(text);
-    let Body::Sequential { steps } = &workflow.body else { panic!("not sequential") };
+    let Body::Sequential { steps, .. } = &workflow.body else { panic!("not sequential") };
     outline(steps)
 }
 
@@ -124,7 +124,12 @@ fn outline_step(step: &Step, out: &mut String) {
         line("capture", Some(text));
     }
     line("commit_required", step.commit_required.then(|| "true".to_owned()));
-    line("auto_commit", step.auto_commit.then(|| "true".to_owned()));
+    let auto_commit = match step.auto_commit {
+        AutoCommit::Never => None,
+        AutoCommit::StepChanges => Some("its changes"),
+        AutoCommit::Everything => Some("true"),
+    };
+    line("auto_commit", auto_commit.map(ToOwned::to_owned));
     line("continue_on_error", step.continue_on_error.then(|| "true".to_owned()));
     line("retry", step.retry.as_ref().map(|retry| format!("{retry:?}")));
     line("on_failure", step.on_failure.as_ref().map(outline_handler));

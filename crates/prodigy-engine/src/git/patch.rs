@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use prodigy_core::mask::Mask;
 
 use super::{
-    Error, Leftover, Slot,
+    Error, Leftover, Repo, Slot,
     command::{Call, split_fields},
     nested,
     shelter::quoted,
@@ -21,7 +21,6 @@ const MOST_READ: u64 = 64 << 20;
 
 /// How a patch is written that `git apply` reads whatever the user's settings are.
 const PLAIN: &[&str] = &[
-    "--cached",
     "--patch",
     "--binary",
     "--full-index",
@@ -86,7 +85,7 @@ impl Slot {
         let add = ["add", "--all", "--sparse", "--ignore-errors", "--"];
         call(&add).args(&paths).or(&[1]).run()?;
         let diff = |paths: &[String]| -> Result<Vec<u8>, Error> {
-            let diff = call(&["diff-index"]).args(PLAIN).args([head, "--"]).args(paths);
+            let diff = call(&["diff-index", "--cached"]).args(PLAIN).args([head, "--"]).args(paths);
             Ok(diff.run()?.stdout)
         };
         let mut bytes = diff(&paths)?;
@@ -94,26 +93,13 @@ impl Slot {
         if !mask.is_empty() && contains(&bytes, BINARY) {
             let count = ["diff-index", "--cached", "--numstat", "--no-renames", "-z", head, "--"];
             let counted = call(&count).args(&paths).run()?.stdout;
-            hidden = self.secret_files(&counted, mask);
+            hidden = secret_files(self.tree.path(), &counted, mask);
         }
         if !hidden.is_empty() {
             paths.extend(hidden.iter().map(|path| left_out(path)));
             bytes = diff(&paths)?;
         }
         Ok(Patch { bytes: masked(mask, bytes), left_out: hidden })
-    }
-
-    /// Returns the files that are not text, as git counted them, and hold a secret.
-    fn secret_files(&self, counted: &[u8], mask: &Mask) -> Vec<String> {
-        let binary = split_fields(counted)
-            .into_iter()
-            .filter_map(|field| String::from_utf8(field.strip_prefix(b"-\t-\t")?.to_vec()).ok());
-        let is_secret = |path: &String| {
-            let path = self.tree.path().join(path);
-            let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
-            is_file && fs::read(&path).is_ok_and(|bytes| masked(mask, bytes.clone()) != bytes)
-        };
-        binary.filter(is_secret).collect()
     }
 
     /// Returns how much there is to read.
@@ -135,8 +121,51 @@ impl Slot {
     }
 }
 
+/// Returns the difference between a commit and a tree of the same worktree; `None` if it is
+/// too large.
+pub(super) fn patch_between(
+    repo: &Repo,
+    work_tree: &Path,
+    (head, tree): (&str, &str),
+    mask: &Mask,
+) -> Result<Option<Patch>, Error> {
+    let mut paths = vec![".".to_owned()];
+    let diff = |paths: &[String]| {
+        let call = repo.call(&["diff-tree", "-r"]).args(PLAIN).args([head, tree, "--"]);
+        match call.args(paths).run() {
+            Err(Error::Run { source: process::Error::TooMuchOutput { .. }, .. }) => Ok(None),
+            other => Ok(Some(other?.stdout)),
+        }
+    };
+    let Some(mut bytes) = diff(&paths)? else { return Ok(None) };
+    let mut hidden = Vec::new();
+    if !mask.is_empty() && contains(&bytes, BINARY) {
+        let count = ["diff-tree", "-r", "--numstat", "--no-renames", "-z", head, tree];
+        hidden = secret_files(work_tree, &repo.call(&count).run()?.stdout, mask);
+    }
+    if !hidden.is_empty() {
+        paths.extend(hidden.iter().map(|path| left_out(path)));
+        bytes = diff(&paths)?.unwrap_or_default();
+    }
+    let patch = Patch { bytes: masked(mask, bytes), left_out: hidden };
+    Ok(Some(patch).filter(|patch| patch.bytes.len() <= MOST_BYTES))
+}
+
+/// Returns the files that are not text, as git counted them, and hold a secret.
+fn secret_files(work_tree: &Path, counted: &[u8], mask: &Mask) -> Vec<String> {
+    let binary = split_fields(counted)
+        .into_iter()
+        .filter_map(|field| String::from_utf8(field.strip_prefix(b"-\t-\t")?.to_vec()).ok());
+    let is_secret = |path: &String| {
+        let path = work_tree.join(path);
+        let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+        is_file && fs::read(&path).is_ok_and(|bytes| masked(mask, bytes.clone()) != bytes)
+    };
+    binary.filter(is_secret).collect()
+}
+
 /// Returns what tells git to leave out a path.
-fn left_out(path: &str) -> String {
+pub(super) fn left_out(path: &str) -> String {
     format!(":(exclude,literal){path}")
 }
 

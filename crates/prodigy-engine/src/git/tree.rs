@@ -9,8 +9,6 @@ use std::{
 use super::{
     Error, Repo,
     command::{Call, Place, shown},
-    nested,
-    repo::as_prodigy,
     shelter::Shelter,
 };
 
@@ -129,28 +127,6 @@ impl JobTree {
         let (shelter, index) = (Shelter::of(self)?, self.place.git_dir.join("index"));
         shelter.call(&["read-tree", "--reset", "-u", &tip]).index(&index).run()?;
         Ok(())
-    }
-
-    /// Commits everything that is not ignored; returns `None` if there is nothing to commit.
-    ///
-    /// No hooks run and nothing is signed: nobody is there to type a passphrase.
-    pub fn commit_all(&self, message: &str) -> Result<Option<String>, Error> {
-        self.check()?;
-        self.remove_locks()?;
-        let (index, hash) = (self.place.git_dir.join("index"), self.head()?.len() / 2);
-        nested::leave_out(|args| self.call(args), &index, self.path(), hash)?;
-        self.call(&["add", "--all", "--sparse"]).durable().run()?;
-        let diff = self.call(&["diff-index", "--cached", "--quiet", "HEAD", "--"]).or(&[1]);
-        let is_merging = self.place.git_dir.join("MERGE_HEAD").exists();
-        if diff.run()?.status == 0 && !is_merging {
-            return Ok(None);
-        }
-        let args = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status"];
-        let rest = ["--allow-empty-message", "--cleanup=verbatim", "--file=-"];
-        let call = self.call(&args).args(rest).stdin(message).durable();
-        let call = if self.repo.identity().is_ok() { call } else { as_prodigy(call) };
-        call.run()?;
-        self.head().map(Some)
     }
 
     /// Removes what a process that was killed left in git's way.

@@ -193,6 +193,11 @@ impl Ended {
         }
     }
 
+    /// Returns whether it did all that it was to do.
+    pub(super) fn is_success(&self) -> bool {
+        self.failed.is_none() && !self.interrupted
+    }
+
     /// Returns whether every process of it ended by itself.
     pub(super) fn is_clean(&self) -> bool {
         !self.interrupted && self.failed.as_ref().is_none_or(|(_, failure)| is_orderly(failure))

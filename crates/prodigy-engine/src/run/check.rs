@@ -221,6 +221,7 @@ impl Inspector<'_> {
             spent: std::sync::Mutex::default(),
             allowance: None,
             past: Arc::default(),
+            commit_rules: step::CommitRules::default(),
             limited: Arc::default(),
             effects: Arc::new(KnownEffects::default()),
         }

@@ -97,8 +97,10 @@ impl Run {
         self.check_settings()?;
         let tree = self.tree()?;
         let isolation = self.parts.map.as_ref().map(|map| map.isolation);
+        self.commit_leftovers()?;
         if isolation == Some(Isolation::Worktree) {
             self.clear_branches(&tree)?;
+            self.keep_setup_work(&tree)?;
             tree.sync()?;
         }
         let snapshot = tree.snapshot()?;

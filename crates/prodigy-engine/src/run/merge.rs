@@ -31,6 +31,7 @@ impl Run {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
     pub(super) async fn merge(&mut self) -> Result<(), Error> {
         self.check_settings()?;
+        self.commit_leftovers()?;
         let input = match self.route()? {
             Err(input) => input,
             // Somebody merged it by hand: there is nothing to ask.
@@ -122,6 +123,7 @@ impl Run {
         if let Some(snapshot) = self.job.last_snapshot() {
             // A merge that was cut off begins again from where the steps ended.
             self.tree()?.restore(&snapshot)?;
+            self.commit_leftovers()?;
         }
         let workplace = self.workplace()?;
         let mut scope = Scope::new(self.vars_of(PhaseName::Merge, 0)?);

@@ -18,6 +18,7 @@ mod gate;
 mod handler;
 mod hear;
 mod items;
+mod keep_work;
 mod merge;
 mod merges;
 mod options;

@@ -22,8 +22,8 @@ use super::{
     top_level::{Look, TopLevel},
 };
 use crate::{
-    git::{self, JobTree},
-    step::{Identity, KnownEffects, Scope, Tools, Workplace},
+    git::JobTree,
+    step::{CommitRules, Identity, KnownEffects, Scope, Tools, Workplace},
 };
 
 impl Run {
@@ -201,6 +201,7 @@ impl Run {
             spent: Mutex::default(),
             allowance: None,
             past: Arc::default(),
+            commit_rules: CommitRules::default(),
             limited: Arc::default(),
             effects: Arc::new(KnownEffects::new(self.job.ledger.clone(), false)),
         });
@@ -295,39 +296,6 @@ impl Run {
         vars.set("index", round + 1);
         vars.set("total", started.rounds);
         vars
-    }
-
-    /// Removes the worktree, unless it holds something that is nowhere else.
-    fn clean_tree(&mut self) -> Result<(), Error> {
-        let tree = match self.tree() {
-            Ok(tree) => tree,
-            // The branch goes last: an earlier run was cut off when only the trash was left.
-            Err(Error::Git(git::Error::NoSuchBranch { .. })) => return self.finish_cleaning(),
-            Err(error) => return Err(error),
-        };
-        let path = tree.path().to_string_lossy().into_owned();
-        let left = tree.has_uncommitted()?;
-        if left.is_empty() {
-            let branch = branch(&self.parts.id);
-            self.parts.settings.repo.remove_job_worktree(tree.path(), &branch, false)?;
-            self.inputs.push_back(Input::TreeCleaned { path });
-        } else {
-            let reason = match left.len() {
-                1 => "1 file is not committed".to_owned(),
-                many => format!("{many} files are not committed"),
-            };
-            self.inputs.push_back(Input::TreeKept { path, reason });
-        }
-        Ok(())
-    }
-
-    /// Removes what is left of a worktree whose branch is gone already.
-    fn finish_cleaning(&mut self) -> Result<(), Error> {
-        let path = self.parts.settings.layout.worktrees_dir(&self.parts.id).join("job");
-        self.parts.settings.repo.remove_job_worktree(&path, &branch(&self.parts.id), false)?;
-        let path = path.to_string_lossy().into_owned();
-        self.inputs.push_back(Input::TreeCleaned { path });
-        Ok(())
     }
 }
 

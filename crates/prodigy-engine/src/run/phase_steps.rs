@@ -11,7 +11,7 @@ use prodigy_core::{
 /// Returns the top-level steps of a phase.
 pub(super) fn steps(workflow: &Workflow, phase: PhaseName) -> &[Step] {
     match (&workflow.body, phase) {
-        (Body::Sequential { steps }, PhaseName::Steps) => steps,
+        (Body::Sequential { steps, .. }, PhaseName::Steps) => steps,
         (Body::MapReduce(body), PhaseName::Setup) => {
             body.setup.as_ref().map_or(&[], |setup| &setup.phase.steps)
         }

@@ -79,7 +79,8 @@ pub(super) fn stop(reason: PauseReason, overspent: Option<Overspent>) -> Input {
 pub(super) fn awaited(fact: &Fact) -> bool {
     match &fact.event {
         // Whether an item's commits were merged can be seen in the branch.
-        Event::WorktreeMerged { .. } => fact.item_id.is_none(),
+        // What an item left is awaited with the record that it is done.
+        Event::WorktreeMerged { .. } | Event::WorkKept(_) => fact.item_id.is_none(),
         Event::JobStarted(_)
         | Event::JobPaused { .. }
         | Event::JobCompleted { .. }

@@ -17,11 +17,12 @@ use super::{
     merges::Old,
     put_away::PutAway,
 };
+pub(super) use crate::step::blocking;
 use crate::{
     git::{self, JobTree, Leftover, Slot},
     queue::{Claim, Outcome, Settled, WorkQueue as _},
     step::{
-        Identity, ItemIdentity, KnownEffects, Limited, Past, Supervisors, Workplace, fault,
+        CommitRules, Identity, ItemIdentity, KnownEffects, Limited, Past, Supervisors, Workplace,
         worktree_fault,
     },
 };
@@ -55,7 +56,7 @@ pub(super) struct Desk {
     /// The branch of the last attempt, if nothing of it is needed.
     pub(super) old: Option<Old>,
     /// What stays in the worktree from item to item.
-    kept: Vec<String>,
+    pub(super) kept: Vec<String>,
     /// What is known of the changes that the attempt under way makes outside.
     effects: Arc<KnownEffects>,
     /// The limit of an account that the attempt under way ran into.
@@ -202,7 +203,7 @@ impl Desk {
         let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
         let mut ended = attempt::run(attempt).await;
         let is_clean = ended.is_clean();
-        let left = match self.examine().await {
+        let mut left = match self.examine().await {
             Ok(left) => left,
             Err(failure) => {
                 ended.fail(failure);
@@ -217,6 +218,11 @@ impl Desk {
             let (branch, commits) = (item_branch(&self.crew.job, &id), counted(count));
             let message = format!("HEAD was left without {commits} of the branch `{branch}`");
             ended.fail(broken(message));
+        }
+        if let Some(left) = left.as_mut().filter(|_| ended.is_success())
+            && let Err(failure) = self.keep_work(&id, left).await
+        {
+            ended.fail(failure);
         }
         let outcome = ended.outcome(&base, left.as_ref());
         Over { id, outcome, left, is_clean }
@@ -289,6 +295,7 @@ impl Desk {
             spent: std::sync::Mutex::default(),
             allowance: self.allowance,
             past: Arc::clone(&self.past),
+            commit_rules: CommitRules::new(self.kept.clone()),
             limited: Arc::clone(&self.limited),
             effects: Arc::clone(&self.effects),
         }
@@ -385,14 +392,4 @@ fn counted(commits: u64) -> String {
 
 fn broken(why: String) -> Failure {
     worktree_fault(why)
-}
-
-/// Does something with git where it keeps nobody waiting.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, git::Error> + Send + 'static,
-) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| fault(&error)),
-        Err(error) => Err(fault(&error)),
-    }
 }

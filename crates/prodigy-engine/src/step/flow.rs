@@ -60,6 +60,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     let mut attempt = 1;
     let tried = tries(workplace, task, scope, &mut attempt).await;
     let finished = settle(workplace, task, scope, tried, attempt, begun).await;
+    workplace.forget_uncommitted(task);
     if let (false, Finished::GoOn(done)) = (task.top_level, &finished) {
         tell_completed(workplace, task, done, begun.elapsed());
     }
@@ -155,6 +156,7 @@ async fn whole(
         }
         rest => rest,
     };
+    workplace.note_uncommitted(task).await.map_err(Failed::bare)?;
     let before = if step.commit_required { head(workplace)? } else { String::new() };
     let output = carry_out(workplace, step, scope, Try { path, attempt, within }).await?;
     let fail = |failure: Failure| Failed::with(failure, output.clone());
@@ -169,14 +171,10 @@ async fn whole(
             })?;
         scope.capture(&capture.name, value);
     }
-    if step.auto_commit {
-        let message = format!("{}\n\n{}\n", step_label(step), workplace.identity.trailer());
-        workplace.check_settings().map_err(fail)?;
-        workplace.tree.commit_all(&message).map_err(|error| {
-            let Failure { kind, message, .. } = fault(&error);
-            fail(output.failure(kind, format!("auto_commit: {message}")))
-        })?;
-    }
+    workplace.commit_left(task, scope).await.map_err(|failure| {
+        let Failure { kind, message, .. } = failure;
+        fail(output.failure(kind, message))
+    })?;
     if step.commit_required && head(workplace)? == before {
         let message = "the step made no commit, and `commit_required` is set";
         return Err(fail(output.failure(FailureKind::NoCommit, message)));

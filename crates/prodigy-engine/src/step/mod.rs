@@ -7,6 +7,7 @@
 mod action;
 mod answer;
 mod ask;
+mod auto_commit;
 mod confine;
 mod external;
 mod fault;
@@ -35,6 +36,8 @@ use prodigy_core::{
 use serde_json::Value;
 
 pub use action::printed;
+pub use auto_commit::CommitRules;
+pub(crate) use auto_commit::blocking;
 pub use external::{Looked, look, undo};
 pub use fault::{fault, worktree_fault};
 pub use flow::{Task, millis, random, run, stopped};

@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
-    KnownEffects, Limited, Past,
+    CommitRules, KnownEffects, Limited, Past,
     confine::Confined,
     fault::{fault, not_launched},
     flow::stopped,
@@ -96,6 +96,8 @@ pub struct Workplace {
     pub effects: Arc<KnownEffects>,
     /// What went wrong before.
     pub past: Arc<Past>,
+    /// The files that commits of ours leave out.
+    pub commit_rules: CommitRules,
 }
 
 /// Something that happened inside a step.

@@ -184,6 +184,11 @@ impl Layout {
         self.dlq_items_dir(job).with_file_name("patches").join(format!("{item}.patch"))
     }
 
+    /// Returns the file with what a successful item, or the job, left uncommitted.
+    pub fn kept_patch(&self, job: &JobId, name: &str) -> PathBuf {
+        self.state_dir(job).join("kept").join(format!("{name}.patch"))
+    }
+
     /// Returns the audit trail of the repository.
     pub fn audit_file(&self) -> PathBuf {
         self.below("audit").join("audit.jsonl")
@@ -275,6 +280,7 @@ mod tests {
             layout.dlq_index(&job),
             layout.dlq_dir(&job),
             layout.dlq_patch(&job, &ItemId::at(1, 1)),
+            layout.kept_patch(&job, "item-1"),
             layout.audit_file(),
             layout.audit_lock(),
             Layout::spending_dir(layout.home()),

@@ -555,6 +555,7 @@ mod tests {
             ("governed-20261116-090000-c3d4", include_str!("../../tests/golden/v1/governed.jsonl")),
             ("watched-20261206-090000-d4e5", include_str!("../../tests/golden/v1/checkout.jsonl")),
             ("conflict-20261206-100000-f6a7", include_str!("../../tests/golden/v1/conflict.jsonl")),
+            ("kept-20261207-100000-a7b8", include_str!("../../tests/golden/v1/kept-work.jsonl")),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);

@@ -20,7 +20,9 @@ const NAME: &str = "batch";
 /// Every file gets a worktree of its own, a journal entry, retries and the dead letter
 /// queue, as in a workflow with `mode: mapreduce`. `${item}` stands for the file; its
 /// name never becomes part of the program. A command that begins with `/` is a prompt
-/// for the agent `claude`.
+/// for the agent `claude`. What the command changes is committed and merged.
+///
+/// Example: `prodigy batch 'src/*.js' -c "sed -i 's/var /let /' ${item}"`
 ///
 /// Exit codes: those of `prodigy run`.
 #[derive(clap::Args, Debug)]
@@ -85,9 +87,9 @@ pub(crate) struct BatchArgs {
 /// Where the command of each file runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum BatchIsolation {
-    /// In a worktree of its own; commits are merged one after the other
+    /// In a worktree of its own; what it changes is committed and merged
     Worktree,
-    /// In the job's worktree, beside the others
+    /// In the job's worktree, beside the others; nothing is committed, what is left is kept
     Shared,
 }
 
@@ -120,19 +122,27 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
     if command.dry_run {
         return plan::show(args, &request, false, out);
     }
+    if command.isolation == BatchIsolation::Shared {
+        out.note(
+            "note: nothing is committed with `--isolation shared`; what the commands leave is kept, \
+             and the end of the run says where",
+        );
+    }
     begin(args, request, out)
 }
 
 /// Returns a workflow that runs the command for each file.
 fn workflow(command: &BatchArgs) -> String {
     let kind = if command.command.starts_with('/') { "claude" } else { "shell" };
-    let isolation = match command.isolation {
-        BatchIsolation::Worktree => "worktree",
-        BatchIsolation::Shared => "shared",
+    let (isolation, commits) = match command.isolation {
+        BatchIsolation::Worktree => ("worktree", true),
+        // One file's command would commit what another's has half done.
+        BatchIsolation::Shared => ("shared", false),
     };
     let step = fields([
         (kind, Some(command.command.as_str().into())),
         ("timeout", command.timeout.as_deref().map(Value::from)),
+        ("auto_commit", commits.then_some(Value::Bool(true))),
     ]);
     let map = fields([
         ("input", Some(json!({ "glob": command.pattern }))),

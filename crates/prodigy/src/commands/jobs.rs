@@ -27,7 +27,7 @@ use crate::{
     exit::Exit,
     output::{Output, one_line},
     report::{
-        limited,
+        kept_work, limited,
         money::{Money, today_usd, total},
         warnings,
     },
@@ -252,6 +252,7 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         (None, _) => {}
     }
     facts.extend(summary.worktree.clone().map(|path| ("worktree", path)));
+    facts.extend(kept_work::entry_lines(&summary.kept).into_iter().map(|line| ("kept", line)));
     match &summary.end {
         Some(End::Failed { step, failure }) => {
             facts.push(("failure", format!("step {step}: {}: {}", failure.kind, failure.message)));
@@ -321,6 +322,7 @@ fn plain_document(row: &Row, now: Timestamp) -> Value {
             "items": summary.warnings.items.len(),
             "first": summary.warnings.first,
         },
+        "kept": kept_work::document(&summary.kept),
         "damage": damage.as_ref().map(ToString::to_string),
     })
 }

@@ -12,14 +12,14 @@ use prodigy_core::{
     duration,
     event::RunOptions,
     vars::Vars,
-    workflow::{Body, Effects, MapReduce, Step, step_label},
+    workflow::{AutoCommit, Body, Effects, MapReduce, Step, step_label},
 };
 use serde_json::{Value, json};
 
 use self::{estimate::Extent, worktrees::Places};
 use super::{
     context, parameters,
-    run::{Request, Sizes, at_once},
+    run::{Request, Sizes, at_once, skipped_hooks},
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 
@@ -83,7 +83,7 @@ pub(super) fn show(
     let workflow = &request.file.loaded.workflow;
     let head = request.repo.head().map_err(context::git_error)?;
     let work = match &workflow.body {
-        Body::Sequential { steps } => Work::Steps(steps),
+        Body::Sequential { steps, .. } => Work::Steps(steps),
         Body::MapReduce(parts) => {
             let chosen = items::selected(&parts.map, request)?;
             let at_once = request.options.max_parallel.unwrap_or(parts.map.max_parallel);
@@ -106,6 +106,7 @@ pub(super) fn show(
             "parameters": request.parameters,
             "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, &known(request))),
             "estimate": estimate.json(&extent),
+            "hooks_not_run": request.repo.commit_hooks().map_err(context::git_error)?,
         });
         if let Value::Object(fields) = &mut document {
             fields.extend(work.fields(&known(request)));
@@ -128,6 +129,9 @@ pub(super) fn show(
     match &workflow.merge {
         Some(phase) => list("merge", &phase.steps, &known(request), out)?,
         None => out.line("merge     plain git, asks first (`-y` says yes)")?,
+    }
+    if let Some(hooks) = skipped_hooks(&request.repo)? {
+        out.line(format_args!("hooks     {hooks}"))?;
     }
     for (number, line) in estimate.lines(&extent).iter().enumerate() {
         let title = if number == 0 { "cost" } else { "" };
@@ -285,8 +289,10 @@ fn notes(step: &Step) -> Vec<String> {
     if step.commit_required {
         notes.push("must commit".to_owned());
     }
-    if step.auto_commit {
-        notes.push("commits what is left".to_owned());
+    match step.auto_commit {
+        AutoCommit::Never => {}
+        AutoCommit::StepChanges => notes.push("its changes are committed".to_owned()),
+        AutoCommit::Everything => notes.push("commits what is left".to_owned()),
     }
     if let Some(retry) = &step.retry {
         notes.push(format!("up to {} attempts", retry.attempts));

@@ -69,7 +69,7 @@ fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<Checked, inp
 /// Returns what is in a workflow.
 fn summarize(workflow: &Workflow) -> String {
     let parts = match &workflow.body {
-        Body::Sequential { steps } => return count(steps.len(), "step"),
+        Body::Sequential { steps, .. } => return count(steps.len(), "step"),
         Body::MapReduce(parts) => parts,
     };
     let setup = parts.setup.as_ref().map_or(0, |setup| setup.phase.steps.len());

@@ -167,18 +167,17 @@ fn failures(map: &MapState, notebook: &Notebook, out: &mut Output) {
 /// Says where the work is: what was merged, what was kept, and what would get lost.
 fn left_behind(over: &Over<'_>, out: &mut Output) {
     let Over { layout, id, job, notebook, program, .. } = over;
-    if notebook.uncommitted > 0 {
-        let items = count(notebook.uncommitted, "item");
-        out.note(format_args!(
-            "note: {items} left files uncommitted, which are not merged; \
-             `auto_commit: true` on a step keeps them"
-        ));
+    let discarded = notebook.uncommitted.saturating_sub(notebook.kept_work.items());
+    if discarded > 0 {
+        let items = count(discarded, "item");
+        out.note(format_args!("note: uncommitted files of {items} are neither merged nor kept"));
     }
     match &job.end {
         Some(End::Completed(_)) => merged(over, out),
         Some(End::Failed { .. } | End::Paused { .. }) => kept(over, out),
         None => {}
     }
+    over.tell_kept_work(out);
     if over.is_rehearsal {
         return;
     }

@@ -177,6 +177,7 @@ impl Teller {
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
@@ -292,6 +293,7 @@ impl Teller {
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | Event::ResolutionStarted { .. }
             | Event::ResolutionFailed { .. }

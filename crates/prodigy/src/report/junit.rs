@@ -204,6 +204,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | Event::ResolutionStarted { .. }
             | Event::GitTampering { .. }
@@ -273,6 +274,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }

@@ -145,6 +145,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::WorktreeMerged { .. }
         | Event::CheckoutUpdateStarted(_)
         | Event::WorktreeCleaned { .. }
+        | Event::WorkKept(_)
         | prodigy_core::resolution_news!()
         | Event::ReplayStarted { .. }
         | Event::DlqItemRemoved { .. }

@@ -10,6 +10,7 @@ mod hold;
 mod item_totals;
 mod items;
 pub(crate) mod junit;
+pub(crate) mod kept_work;
 mod lines;
 mod live;
 pub(crate) mod money;

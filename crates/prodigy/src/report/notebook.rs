@@ -11,7 +11,7 @@ use prodigy_core::{
     event::{CheckoutChange, Event, Record},
     failure::Failure,
     ids::{ItemId, JobId},
-    job::{Costs, Job, Warnings},
+    job::{Costs, Job, KeptSummary, Warnings},
 };
 use prodigy_engine::{
     run::Reporter,
@@ -50,6 +50,8 @@ pub(crate) struct Notebook {
     pub(crate) costs: Costs,
     /// What people should know although the work was done.
     pub(crate) warnings: Warnings,
+    /// The work that was kept outside of the job's commits.
+    pub(crate) kept_work: KeptSummary,
     /// Items with files uncommitted whose commits are being merged.
     merging: BTreeSet<ItemId>,
 }
@@ -72,6 +74,7 @@ impl Notebook {
         self.last = Some(record.timestamp);
         self.costs.apply(record);
         self.warnings.apply(record);
+        self.kept_work.apply(record);
         if let Event::JobStarted(_) | Event::JobResumed { .. } = &record.event {
             self.began = Some(record.timestamp);
         }
@@ -134,6 +137,7 @@ impl Notebook {
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }

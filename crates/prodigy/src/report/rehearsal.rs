@@ -171,6 +171,7 @@ impl Account {
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)

@@ -12,6 +12,7 @@ use prodigy_engine::store::Layout;
 use super::{
     checkout,
     item_totals::show_items,
+    kept_work,
     lines::count,
     money::{self, Money},
     notebook::Notebook,
@@ -83,6 +84,7 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             out.note(format_args!("\n{how} · {steps}{cost}"));
             over.tell_more(out);
             merged(over, out);
+            over.tell_kept_work(out);
             over.suggest(format_args!("next: {program} events {id}"), out);
         }
         (Some(End::Failed { step, failure }), _) => {
@@ -147,6 +149,21 @@ impl Over<'_> {
             if !parts.is_empty() {
                 out.note(format_args!("{name}: {}", parts.join(" · ")));
             }
+        }
+    }
+
+    /// Says what was left outside of the commits, and how to get it.
+    pub(super) fn tell_kept_work(&self, out: &mut Output) {
+        let kept = &self.notebook.kept_work;
+        if self.is_rehearsal {
+            if kept.files() > 0 {
+                let files = count(kept.files(), "uncommitted file");
+                out.note(format_args!("would be kept: {files}"));
+            }
+            return;
+        }
+        for line in kept_work::summary_lines(kept, self.id, self.program) {
+            out.note(format_args!("kept: {line}"));
         }
     }
 

@@ -86,6 +86,7 @@ fn a_dry_run_shows_the_plan() {
     worktrees 2, used by one item after another
     map       10 at once
         1  shell: wc ${item}
+           commits what is left
     policy    an item that fails is not tried again
               then it goes into the dead letter queue
               failures are told at the end
@@ -116,7 +117,7 @@ fn what_makes_no_sense_is_refused() {
     error: `${item}` stands in program text that `bash` reads
       --> batch:12:27
        |
-    12 |         "shell": "bash -c ${item}"
+    12 |         "shell": "bash -c ${item}",
        |                           ^^^^^^^
        |
        = help: pass the value as an argument: `sh -c '… "$1" …' sh ${item}`
@@ -131,7 +132,7 @@ fn what_makes_no_sense_is_refused() {
     error: `soon` is not a duration; write for example `30s` or `1h 30m`
       --> batch:13:20
        |
-    13 |         "timeout": "soon"
+    13 |         "timeout": "soon",
        |                    ^^^^^^
 
     error: `batch` cannot be used

@@ -45,12 +45,11 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"resul
     ✓ 5 claude: looking  [time]
     ~ 6.validate.1 claude: judge: warning about claude: it was not allowed to use `Bash` (ls); `allowed_tools` can allow it
     ✓ 6 shell: true  [time]
-    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
 
     completed with failures: 1 step failed · 6 of 6 steps · cost unknown
     warnings: 5; `prodigy events job --type agent_warned` tells all
       it was not allowed to use `Bash` (ls); `allowed_tools` can allow it  step 2, step 3, step 4, step 5, step 6.validate.1
-    nothing to merge: the steps made no commit
+    merged into main at [commit]
     next: prodigy events job
     ");
     let warned = of_type(&world, "agent_warned");

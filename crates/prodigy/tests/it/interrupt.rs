@@ -215,10 +215,10 @@ fn a_first_step_that_was_cut_off_starts_from_the_beginning() {
     · job job resumed · 0 of 1 step done
     the worktree was set back to where the step began; what it held is kept in `refs/prodigy/job/aside-1`
     ✓ 1 hold  [time]
-    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
 
     completed · 1 of 1 step
     merged into main at [commit]
+    kept: 1 uncommitted file of the job; `git cherry-pick --no-commit refs/prodigy/job/kept/job` applies it
     next: prodigy events job
     ");
     assert_eq!(world.read("lines"), "one\n");
@@ -479,15 +479,14 @@ fn a_worktree_deleted_before_the_merge_comes_back_whole() {
     assert_snapshot!(stable(&world.prodigy(&["resume", "-y"])), @"
     ----- stderr -----
     · job job resumed · 1 of 1 step done
-    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
 
     completed · 1 of 1 step
     merged into main at [commit]
+    kept: 1 uncommitted file of the job; `git cherry-pick --no-commit refs/prodigy/job/kept/job` applies it
     next: prodigy events job
     ");
     assert_eq!(world.read("x"), "x\n");
-    let left = world.home().join("worktrees/repo/job/job/y");
-    assert_eq!(fs::read_to_string(left).unwrap(), "y\n");
+    assert_eq!(world.git(&["show", "refs/prodigy/job/kept/job:y"]), "y");
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn a_plan_shows_items_worktrees_and_policy() {
         1  shell: npm ci
     map       2 at once
         1  claude: /fix ${item.path} after ${shell.output}
+           its changes are committed
         2  shell: test -e ${item.path} && echo '${item.path}' "${item.path}" $HOME ${shell.output}
     policy    an item is tried up to 8 times, after 1s, 2s, 4s, 8s, 10s, …
               then the handler `mend` runs (1 step)

@@ -231,6 +231,11 @@ fn jobs_can_be_read_by_programs() {
             "items": 0,
             "first": []
           },
+          "kept": {
+            "items": 0,
+            "files": 0,
+            "entries": []
+          },
           "damage": null,
           "cost_usd": 0.0,
           "cost_untold": 0,

@@ -71,8 +71,9 @@ fn items_are_told_one_by_one_and_summed_up() {
         failures:
           command_failed: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 7: last words of bad  item-002
           command_failed: `echo "${item}" > "${item}.txt"; echo more > left` failed with exit code 8  item-003
-        note: 2 items left files uncommitted, which are not merged; `auto_commit: true` on a step keeps them
         merged into main at [commit]
+        kept: 1 uncommitted file of item-001; `git cherry-pick --no-commit refs/prodigy/job/kept/item-001` applies it
+        kept: 1 uncommitted file of item-004; `git cherry-pick --no-commit refs/prodigy/job/kept/item-004` applies it
         kept: $ROOT/home/worktrees/repo/job/item-002
         kept: $ROOT/home/worktrees/repo/job/item-003
         dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
@@ -662,6 +663,11 @@ fn the_json_document_of_a_job_has_its_items() {
           "count": 0,
           "items": 0,
           "first": []
+        },
+        "kept": {
+          "items": 0,
+          "files": 0,
+          "entries": []
         },
         "damage": null,
         "cost_usd": 0.0,

@@ -74,8 +74,7 @@ steps:
     assert_eq!(output(&world, "2"), "blue");
     let args = ["run", "workflow.yml", "-y", "--job-id", "dark", "--profile", "night"];
     assert_eq!(world.prodigy(&args).code, Some(0));
-    let tree = world.home().join("worktrees/repo/dark/job/seen");
-    assert_eq!(std::fs::read_to_string(tree).unwrap(), "dark");
+    assert_eq!(world.git(&["show", "refs/prodigy/dark/kept/job:seen"]), "dark");
 }
 
 #[test]

@@ -809,7 +809,9 @@ merge: [{ shell: "true" }]
              cargo test --workspace --all-features --no-fail-fast -- --include-ignored
         2  tidy up
            claude: /tidy the parser
+           its changes are committed
         3  claude: /report ${shell.output} about the parser
+           its changes are committed
         4  all of them
            foreach: 1 step
              shell: echo ${item}
@@ -831,6 +833,7 @@ fn a_plan_says_that_the_workflow_would_be_refused() {
     start     main at [commit]
     steps
         1  claude: think
+           its changes are committed
     merge     plain git, asks first (`-y` says yes)
     cost      unknown: no history of this workflow
     ");
@@ -880,6 +883,7 @@ reduce: [{ shell: "echo ${map.successful}" }]
     worktrees up to 3, used by one item after another
     map       3 at once
         1  claude: /fix ${item.path}
+           its changes are committed
         2  shell: test -e ${item.path}
     policy    an item that fails is not tried again
               then it goes into the dead letter queue
@@ -907,6 +911,7 @@ reduce: [{ shell: "echo ${map.successful}" }]
     worktrees 2, used by one item after another
     map       3 at once
         1  claude: /fix ${item.path}
+           its changes are committed
         2  shell: test -e ${item.path}
     policy    an item that fails is not tried again
               then it goes into the dead letter queue

@@ -176,10 +176,10 @@ fn nothing_planted_by_merge_steps_is_run() {
     ✓ 1 shell: echo x > x  [time]
     ✓ merge.1 merge  [time]
     ✗ a step changed git's settings; they were put back: $ROOT/repo/.git/config: `commit.gpgsign` was set to `true`, $ROOT/repo/.git/config: `core.editor` was set to `$ROOT/evil`, $ROOT/repo/.git/config: `core.hookspath` was set to `$ROOT/hooks` and 18 more
-    · the worktree `$ROOT/home/worktrees/repo/job/job` is kept: 1 file is not committed
 
     completed · 1 of 1 step
     merged into main at [commit]
+    kept: 1 uncommitted file of the job; `git cherry-pick --no-commit refs/prodigy/job/kept/job` applies it
     next: prodigy events job
     ");
 }

@@ -19,6 +19,7 @@ pub static WORKFLOW: RecordShape = RecordShape {
         &[
             KeyShape::new("mode", MODES, "The kind of workflow.").or("`sequential`"),
             KeyShape::new("steps", STEPS, "The steps.").alias(&["commands"]).require(),
+            LEFTOVERS,
             KeyShape::new(
                 "merge",
                 PHASE_SHAPE,
@@ -67,6 +68,14 @@ pub static MAPREDUCE: RecordShape = RecordShape {
     choice: None,
     rule: Some(policy_twice),
 };
+
+const LEFTOVERS: KeyShape = KeyShape::new(
+    "leftovers",
+    Shape::Word(&["keep", "commit", "discard"]),
+    "What becomes of files that are uncommitted at the end: kept as a reference and a patch, \
+     committed (at most 1,000 files or 50 MB), or thrown away. Ignored files do not count.",
+)
+.or("`keep`");
 
 static PHASE_SHAPE: Shape = Shape::OneOf(&[STEPS, Shape::Record(&MERGE)]);
 
@@ -222,6 +231,7 @@ pub static MAP: RecordShape = RecordShape {
              more, give it up, or have the agent of that name resolve the conflict.",
         )
         .or("`rerun`"),
+        LEFTOVERS,
     ]],
     choice: None,
     rule: None,

@@ -126,16 +126,20 @@ impl Lower<'_> {
         let mut fields = self.fields(node)?;
         let input = self.required(&mut fields, "input");
         let input = input.and_then(|node| self.foreach_input(node, scope));
-        let steps = self.required(&mut fields, "do");
-        let steps = steps.map(|node| self.steps(node, &scope.with_loop()));
         let parallel = fields.take("parallel").and_then(|node| self.count(node));
+        let parallel = parallel.unwrap_or(NonZeroU32::MIN);
+        let inner = scope.with_loop();
+        // One round would commit what another has half done.
+        let inner = if parallel > NonZeroU32::MIN { inner.uncommitted() } else { inner };
+        let steps = self.required(&mut fields, "do");
+        let steps = steps.map(|node| self.steps(node, &inner));
         let continue_on_error =
             fields.take("continue_on_error").and_then(|node| self.boolean(node));
         let max_items = fields.take("max_items").and_then(|node| self.whole(node));
         self.finish(fields);
         Some(StepAction::Foreach(Foreach {
             input: input?,
-            parallel: parallel.unwrap_or(NonZeroU32::MIN),
+            parallel,
             steps: steps?,
             continue_on_error: continue_on_error.unwrap_or_default(),
             max_items,

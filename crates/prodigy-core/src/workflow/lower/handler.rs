@@ -2,7 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use super::{action::SHELL, context::Lower, fields::Fields, scope::Scope, step::bare};
+use super::{
+    action::SHELL,
+    context::Lower,
+    fields::Fields,
+    scope::Scope,
+    step::{bare, commits_by_default},
+};
 use crate::{
     diagnostic::Diagnostic,
     template::Dialect,
@@ -118,7 +124,7 @@ impl Lower<'_> {
                 "shell" => self.posix(node, scope),
                 _ => self.prompt(node, "claude", Box::default(), scope),
             };
-            steps.extend(action.map(|action| bare(node.span, action)));
+            steps.extend(action.map(|action| bare(node.span, action, scope)));
         }
         steps
     }
@@ -156,7 +162,7 @@ impl Lower<'_> {
         } else {
             self.posix(node, scope)
         };
-        action.map(|action| bare(node.span, action)).into_iter().collect()
+        action.map(|action| bare(node.span, action, scope)).into_iter().collect()
     }
 
     /// Reads a step in a place where `shell` and `claude` may stand together.
@@ -177,7 +183,10 @@ impl Lower<'_> {
         let prompt = fields.take("claude");
         let prompt = prompt.and_then(|node| self.prompt(node, "claude", options, scope));
         let shell = self.step_of(fields, scope);
-        let claude = prompt.zip(shell.clone()).map(|(action, step)| Step { action, ..step });
+        let claude = prompt.zip(shell.clone()).map(|(action, step)| {
+            let auto_commit = commits_by_default(&action, false, scope);
+            Step { action, auto_commit, ..step }
+        });
         shell.into_iter().chain(claude).collect()
     }
 

@@ -8,7 +8,9 @@ use crate::{
     expr::Place,
     items::Selection,
     template::{Dialect, Sink},
-    workflow::{Isolation, Map, MapInput, OnConflict, ResultConfig, Step, WorktreeConfig},
+    workflow::{
+        Isolation, Leftovers, Map, MapInput, OnConflict, ResultConfig, Step, WorktreeConfig,
+    },
     yaml::Node,
 };
 
@@ -18,12 +20,21 @@ const MAX_PARALLEL: NonZeroU32 = at_least_one(10);
 const ISOLATIONS: &[(&str, Isolation)] =
     &[("worktree", Isolation::Worktree), ("shared", Isolation::Shared)];
 
+pub(super) const LEFTOVERS: &[(&str, Leftovers)] =
+    &[("keep", Leftovers::Keep), ("commit", Leftovers::Commit), ("discard", Leftovers::Discard)];
+
 impl Lower<'_> {
     /// Reads the map phase; `outer` has the names that exist without an item.
     pub(super) fn map(&mut self, node: &Node, outer: &Scope, scope: &Scope) -> Option<Map> {
         let mut fields = self.fields(node)?;
         let input = self.required(&mut fields, "input");
         let input = input.and_then(|node| self.map_input(node, outer));
+        let isolation = fields.take("isolation").and_then(|node| self.word(node, ISOLATIONS));
+        let scope = match isolation {
+            // One item would commit what another has half done.
+            Some(Isolation::Shared) => &scope.uncommitted(),
+            Some(Isolation::Worktree) | None => scope,
+        };
         let steps = self.required(&mut fields, "agent_template");
         let steps = steps.map(|node| self.agent_template(node, scope));
         let worktree = fields.take("worktree").and_then(|node| self.worktree(node, outer));
@@ -32,13 +43,13 @@ impl Lower<'_> {
         let max_parallel = fields.take("max_parallel").and_then(|node| self.count(node));
         let timeout = fields.take_either("agent_timeout_secs", "agent_timeout");
         let agent_timeout = timeout.and_then(|node| self.limit(node));
-        let isolation = fields.take("isolation").and_then(|node| self.word(node, ISOLATIONS));
         let on_conflict = fields.take("on_conflict");
         if let (Some(node), Some(Isolation::Shared)) = (on_conflict, isolation) {
             let message = "`isolation: shared` has no conflicts: all items work in one worktree";
             self.report(Diagnostic::error(node.span, message).help("take `on_conflict` out"));
         }
         let on_conflict = on_conflict.and_then(|node| self.on_conflict(node));
+        let leftovers = fields.take("leftovers").and_then(|node| self.word(node, LEFTOVERS));
         self.finish(fields);
         Some(Map {
             input: input?,
@@ -49,6 +60,7 @@ impl Lower<'_> {
             worktree: worktree.unwrap_or_default(),
             result: result.unwrap_or_default(),
             on_conflict: on_conflict.unwrap_or_default(),
+            leftovers: leftovers.unwrap_or_default(),
             json_path: selection.json_path,
             filter: selection.filter,
             sort_by: selection.sort_by,
@@ -129,7 +141,8 @@ impl Lower<'_> {
 
     fn worktree(&mut self, node: &Node, scope: &Scope) -> Option<WorktreeConfig> {
         let mut fields = self.fields(node)?;
-        let setup = fields.take("setup").map(|node| self.steps(node, &scope.shared()));
+        let setup =
+            fields.take("setup").map(|node| self.steps(node, &scope.shared().uncommitted()));
         let include = fields.take("include").and_then(|node| self.filled(node));
         let copy = fields.take("copy").map(|node| self.texts(node));
         let link = fields.take("link").map(|node| self.texts(node));

@@ -1,10 +1,10 @@
 //! The whole file: which kind it is, and what all its parts may refer to.
 
-use super::{collect::Found, context::Lower, fields::Fields, scope::Scope};
+use super::{collect::Found, context::Lower, fields::Fields, map::LEFTOVERS, scope::Scope};
 use crate::{
     diagnostic::{Diagnostic, Sources},
     policy::{Budget, QuotaPolicy},
-    workflow::{Body, MapReduce, Phase, Workflow},
+    workflow::{Body, Isolation, Leftovers, MapReduce, Phase, Workflow},
     yaml::Node,
 };
 
@@ -44,7 +44,7 @@ impl Lower<'_> {
             quota: QuotaPolicy::default(),
             sandbox: None,
             merge: None,
-            body: Body::Sequential { steps },
+            body: Body::Sequential { steps, leftovers: Leftovers::default() },
         }
     }
 
@@ -100,9 +100,12 @@ impl Lower<'_> {
         if steps.is_none() {
             self.unusable(fields.span, "there are no steps");
         }
-        let body = steps.map(|node| Body::Sequential { steps: self.steps(node, &scope) });
+        let leftovers = fields.take("leftovers").and_then(|node| self.word(node, LEFTOVERS));
+        let leftovers = leftovers.unwrap_or_default();
+        let body =
+            steps.map(|node| Body::Sequential { steps: self.steps(node, &scope), leftovers });
         let scope = Scope::phase(found.captures().chain(found_merge.captures())).and(&["merge"]);
-        (body, merge.and_then(|node| self.phase(node, &scope)))
+        (body, merge.and_then(|node| self.phase(node, &scope.uncommitted())))
     }
 
     fn mapreduce(&mut self, fields: &mut Fields<'_>) -> (Option<Body>, Option<Phase>) {
@@ -121,7 +124,10 @@ impl Lower<'_> {
         let setup = setup.and_then(|node| self.setup(node, &start));
         let map = map.and_then(|node| self.map(node, &start, &item));
         let reduce = reduce.and_then(|node| self.phase(node, &late));
-        let merge = merge.and_then(|node| self.phase(node, &last));
+        // The target is to hold the job's branch as it was when the merge began.
+        let merge = merge.and_then(|node| self.phase(node, &last.uncommitted()));
+        let is_shared = map.as_ref().is_some_and(|map| map.isolation == Isolation::Shared);
+        let item = if is_shared { item.uncommitted() } else { item };
         let error_policy = self.error_policy(fields, &item);
         let body = map.map(|map| MapReduce { setup, map, reduce, error_policy });
         (body.map(Box::new).map(Body::MapReduce), merge)

@@ -26,6 +26,8 @@ pub(super) struct Scope {
     pub(super) lasting: Option<BTreeSet<String>>,
     /// Whether what runs here is for many items at once.
     pub(super) is_shared: bool,
+    /// Whether agents here leave their work uncommitted unless their step says otherwise.
+    pub(super) leaves_uncommitted: bool,
 }
 
 impl Scope {
@@ -70,6 +72,12 @@ impl Scope {
     /// Says that what runs here is for many items at once.
     pub(super) fn shared(&self) -> Self {
         Self { is_shared: true, ..self.clone() }
+    }
+
+    /// Says that agents here leave their work uncommitted unless their step says otherwise:
+    /// others write to the same worktree at the same time, or what they leave is no work.
+    pub(super) fn uncommitted(&self) -> Self {
+        Self { leaves_uncommitted: true, ..self.clone() }
     }
 
     /// Adds namespaces.

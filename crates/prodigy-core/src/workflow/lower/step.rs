@@ -1,6 +1,6 @@
 //! One step: its action and everything that goes with it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroU32};
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     diagnostic::{Diagnostic, Span},
     expr::Place,
     template::Sink,
-    workflow::{Capture, Step, StepAction},
+    workflow::{AutoCommit, Capture, Step, StepAction},
     yaml::{Node, Yaml},
 };
 
@@ -25,8 +25,42 @@ const STREAMS: &[(&str, Stream)] =
     &[("stdout", Stream::Stdout), ("stderr", Stream::Stderr), ("both", Stream::Both)];
 
 /// A step with nothing but an action.
-pub(super) fn bare(span: Span, action: StepAction) -> Step {
-    Step { span, ..Step::of(action) }
+pub(super) fn bare(span: Span, action: StepAction, scope: &Scope) -> Step {
+    let auto_commit = commits_by_default(&action, false, scope);
+    Step { span, auto_commit, ..Step::of(action) }
+}
+
+/// Returns which changes are committed after a step if its author does not say: those that
+/// agents make, unless the step demands that they commit them themselves.
+///
+/// The rounds of a loop that run side by side share a worktree, so that the loop as a whole
+/// commits what its agents leave.
+pub(super) fn commits_by_default(
+    action: &StepAction,
+    commit_required: bool,
+    scope: &Scope,
+) -> AutoCommit {
+    let is_work = match action {
+        StepAction::Agent { .. } => true,
+        StepAction::Foreach(each) => {
+            each.parallel > NonZeroU32::MIN && each.steps.iter().any(leaves_work)
+        }
+        StepAction::Shell { .. } | StepAction::WriteFile { .. } => false,
+    };
+    if is_work && !commit_required && !scope.leaves_uncommitted {
+        AutoCommit::StepChanges
+    } else {
+        AutoCommit::Never
+    }
+}
+
+/// Returns whether a step of a loop asks an agent that need not commit its work.
+fn leaves_work(step: &Step) -> bool {
+    match &step.action {
+        StepAction::Agent { .. } => !step.commit_required,
+        StepAction::Foreach(each) => each.steps.iter().any(leaves_work),
+        StepAction::Shell { .. } | StepAction::WriteFile { .. } => false,
+    }
 }
 
 impl Lower<'_> {
@@ -69,10 +103,18 @@ impl Lower<'_> {
             take("working_dir").and_then(|node| self.template(node, scope, Sink::Path));
         let output_file =
             take("output_file").and_then(|node| self.template(node, scope, Sink::Path));
-        let mut flag = |name| take(name).is_some_and(|node| self.boolean(node) == Some(true));
-        let commit_required = flag("commit_required");
+        let mut flag = |name| take(name).and_then(|node| self.boolean(node));
+        let commit_required = flag("commit_required").unwrap_or_default();
         let auto_commit = flag("auto_commit");
-        let continue_on_error = flag("continue_on_error");
+        let continue_on_error = flag("continue_on_error").unwrap_or_default();
+        let auto_commit = match auto_commit {
+            Some(true) => AutoCommit::Everything,
+            Some(false) => AutoCommit::Never,
+            None => action
+                .as_ref()
+                .map(|action| commits_by_default(action, commit_required, scope))
+                .unwrap_or_default(),
+        };
         let captures = self.captures(fields);
         let on_failure = self.on_failure(fields, scope);
         let on_success =

@@ -24,7 +24,8 @@ impl Lower<'_> {
         let threshold = fields.take("threshold").and_then(|node| self.number(node, 0.0, 100.0));
         let incomplete = fields.take("on_incomplete").and_then(|node| self.fields(node));
         let incomplete = incomplete.map(|fields| self.on_incomplete(fields, scope));
-        let steps = self.judge(fields, scope);
+        // A judge looks at work and does none.
+        let steps = self.judge(fields, &scope.uncommitted());
         let (on_incomplete, max_attempts, fail_workflow) =
             incomplete.unwrap_or((Vec::new(), ATTEMPTS, true));
         Some(Validate {

@@ -73,6 +73,7 @@ impl Lines {
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
@@ -176,6 +177,10 @@ impl Lines {
             Event::WorktreePreserved { path, reason, .. } if path.is_empty() => brief(reason),
             Event::WorktreePreserved { path, reason, .. } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
+            Event::WorkKept(kept) => {
+                let names = kept.reference.iter().chain(&kept.stray_commits);
+                names.map(String::as_str).collect::<Vec<_>>().join("  ")
+            }
             Event::GitTampering { changes } => brief(&changes.join(", ")),
             Event::CheckoutUpdateStarted(update) => {
                 let to: String = update.new.chars().take(12).collect();

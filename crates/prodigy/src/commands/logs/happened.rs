@@ -70,6 +70,7 @@ impl<'a> Happened<'a> {
             | Event::WorktreeCreated { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }

@@ -66,6 +66,7 @@ impl<'a> Outputs<'a> {
             | Event::WorktreeMerged { .. }
             | Event::WorktreePreserved { .. }
             | Event::WorktreeCleaned { .. }
+            | Event::WorkKept(_)
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)

@@ -1,0 +1,164 @@
+//! Keeping what successful work left outside of its commits.
+
+use std::{collections::BTreeSet, path::Path};
+
+use prodigy_core::{event::Snapshot, mask::Mask};
+
+use super::{
+    ChangedFile, Error, JobTree, Leftover, Patch, Repo, Slot,
+    command::shown,
+    nested,
+    patch::{left_out, patch_between},
+    repo::as_prodigy,
+    shelter::read_plain,
+};
+
+/// The name and the message of a commit that keeps files.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepRequest<'a> {
+    /// The reference that gets the commit; what it held before is replaced.
+    pub reference: &'a str,
+    /// The message of the commit.
+    pub message: &'a str,
+    /// Secrets that the patch must not show.
+    pub mask: &'a Mask,
+}
+
+/// Files that were uncommitted and are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptFiles {
+    /// Their paths, as people see them.
+    pub paths: BTreeSet<String>,
+    /// The changes as a patch; `None` if they are too large.
+    pub patch: Option<Patch>,
+}
+
+impl Slot {
+    /// Keeps what an attempt left uncommitted as a commit on top of the one that is checked out.
+    ///
+    /// Repositories inside the worktree are left out: git would keep no file of them.
+    pub fn keep_uncommitted(
+        &self,
+        left: &Leftover,
+        request: KeepRequest<'_>,
+    ) -> Result<Option<KeptFiles>, Error> {
+        let head = &left.head;
+        self.shelter.renew()?;
+        let index = match self.copy_of_index() {
+            Err(Error::Failed { .. }) => self.index_of(head)?,
+            other => other?,
+        };
+        let call = |args: &[&str]| self.shelter.call(args).index(&index);
+        nested::leave_out(call, &index, self.tree.path(), head.len() / 2)?;
+        let kept = self.kept.iter().filter_map(|path| path.to_str());
+        let repositories = left.uncommitted.iter().filter(|file| file.is_repository());
+        let repositories = repositories.map(|file| file.path.trim_end_matches('/'));
+        let mut paths = vec![".".to_owned()];
+        paths.extend(kept.chain(repositories).map(left_out));
+        call(&["add", "--all", "--sparse", "--"]).args(&paths).durable().run()?;
+        let files = call(&["write-tree"]).durable().text()?;
+        self.tree.repo.keep_tree(self.tree.path(), head, &files, request)
+    }
+}
+
+impl ChangedFile {
+    /// Returns whether it is a repository inside the worktree that git knows nothing of.
+    pub fn is_repository(&self) -> bool {
+        self.path.ends_with('/')
+    }
+}
+
+impl JobTree {
+    /// Keeps what is uncommitted as a commit on top of the one that is checked out.
+    pub fn keep_uncommitted(&self, request: KeepRequest<'_>) -> Result<Option<KeptFiles>, Error> {
+        let now = self.snapshot()?;
+        self.repo.keep_tree(self.path(), &now.head, &now.files, request)
+    }
+
+    /// Keeps what a worktree had uncommitted when a snapshot of it was taken, if that touches
+    /// files of the commit that was checked out.
+    pub fn keep_changed(
+        &self,
+        snapshot: &Snapshot,
+        request: KeepRequest<'_>,
+    ) -> Result<Option<KeptFiles>, Error> {
+        let Snapshot { head, files, .. } = snapshot;
+        let list = ["diff-tree", "-r", "--no-renames", "--diff-filter=MDT", "--name-only", "-z"];
+        if self.call(&list).args([head, files]).fields()?.is_empty() {
+            return Ok(None);
+        }
+        self.repo.keep_tree(self.path(), head, &self.tree_of(files)?, request)
+    }
+
+    /// Returns the commits that somebody made here, left by checking out something else, and
+    /// that `head` does not contain: the tip of each line of them.
+    ///
+    /// The log of the worktree's HEAD tells; without one nothing is found.
+    pub fn stray_commits(&self, head: &str) -> Result<Vec<String>, Error> {
+        let log = read_plain(&self.place.git_dir.join("logs/HEAD"))?;
+        let log = String::from_utf8_lossy(&log);
+        let (mut made, mut left) = (BTreeSet::new(), Vec::new());
+        for line in log.lines() {
+            let (hashes, message) = line.split_once('\t').unwrap_or((line, ""));
+            let mut hashes = hashes.split(' ');
+            let (Some(old), Some(new)) = (hashes.next(), hashes.next()) else { continue };
+            if message.starts_with("checkout:") {
+                if made.contains(old) && old != head && !left.contains(&old) {
+                    left.push(old);
+                }
+            } else if !message.starts_with("reset:") && !message.starts_with("prodigy:") {
+                made.insert(new);
+            }
+        }
+        let mut tips = Vec::new();
+        for tip in left {
+            if self.repo.missing_from(&[tip.to_owned()], head)? > 0 {
+                tips.push(tip.to_owned());
+            }
+        }
+        Ok(tips)
+    }
+}
+
+impl Repo {
+    /// Gives stray commits names that begin with `reference`, and returns the names.
+    pub fn name_stray_commits(
+        &self,
+        tips: &[String],
+        reference: &str,
+    ) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        for (number, tip) in tips.iter().enumerate() {
+            let name = match number {
+                0 => reference.to_owned(),
+                _ => format!("{reference}.{}", number + 1),
+            };
+            self.call(&["update-ref", "--no-deref", &name, tip]).durable().run()?;
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// Makes a commit of a tree on top of another commit, gives it a name, and describes it;
+    /// `None` if the tree is that of the other commit.
+    fn keep_tree(
+        &self,
+        work_tree: &Path,
+        head: &str,
+        tree: &str,
+        request: KeepRequest<'_>,
+    ) -> Result<Option<KeptFiles>, Error> {
+        let list = ["diff-tree", "-r", "--no-renames", "--name-only", "-z", head, tree];
+        let paths: BTreeSet<String> =
+            self.call(&list).fields()?.iter().map(|path| shown(path)).collect();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let commit = ["commit-tree", "-p", head, "-m", request.message, tree];
+        let commit = as_prodigy(self.call(&commit)).durable().text()?;
+        let name = ["update-ref", "--no-deref", request.reference, &commit];
+        self.call(&name).durable().run()?;
+        let patch = patch_between(self, work_tree, (head, tree), request.mask)?;
+        Ok(Some(KeptFiles { paths, patch }))
+    }
+}

@@ -1,0 +1,102 @@
+//! Committing what a step leaves uncommitted.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use prodigy_core::{
+    event::Event,
+    failure::Failure,
+    mask::Mask,
+    workflow::{AutoCommit, StepAction, filled_label},
+};
+
+use super::{Scope, Workplace, fault::fault, flow::Task};
+use crate::git::{self, CommitResult, CommitScope, UncommittedFile};
+
+/// The files that commits of ours leave out.
+#[derive(Debug, Default)]
+pub struct CommitRules {
+    /// Paths that belong to the worktree and not to the work.
+    kept: Vec<String>,
+    /// The files that were uncommitted when steps began that are under way, by their path.
+    before: Mutex<BTreeMap<String, Arc<[UncommittedFile]>>>,
+}
+
+impl CommitRules {
+    /// Makes rules that leave out paths which belong to the worktree.
+    pub fn new(kept: Vec<String>) -> Self {
+        Self { kept, before: Mutex::default() }
+    }
+
+    fn before(&self) -> MutexGuard<'_, BTreeMap<String, Arc<[UncommittedFile]>>> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Workplace {
+    /// Remembers what is uncommitted before a step, at its first try.
+    pub(super) async fn note_uncommitted(&self, task: Task<'_>) -> Result<(), Failure> {
+        let is_known = self.commit_rules.before().contains_key(task.path);
+        if task.step.auto_commit != AutoCommit::StepChanges || is_known {
+            return Ok(());
+        }
+        self.check_settings()?;
+        let tree = self.tree.clone();
+        let files = blocking(move || tree.uncommitted_files()).await?;
+        self.commit_rules.before().insert(task.path.to_owned(), files.into());
+        Ok(())
+    }
+
+    /// Forgets what was uncommitted before a step that has ended.
+    pub(super) fn forget_uncommitted(&self, task: Task<'_>) {
+        self.commit_rules.before().remove(task.path);
+    }
+
+    /// Commits what a step left uncommitted, if it is to be committed.
+    pub(super) async fn commit_left(&self, task: Task<'_>, scope: &Scope) -> Result<(), Failure> {
+        let before = match task.step.auto_commit {
+            AutoCommit::Never => return Ok(()),
+            AutoCommit::StepChanges => self.commit_rules.before().get(task.path).cloned(),
+            AutoCommit::Everything => None,
+        };
+        self.check_settings()?;
+        let label = filled_label(task.step, &scope.vars);
+        let label = Mask::new(self.tools.masked.iter().cloned()).mask_str(&label);
+        let message = format!("{label}\n\n{}\n", self.identity.trailer());
+        let (tree, kept) = (self.tree.clone(), self.commit_rules.kept.clone());
+        let committed = blocking(move || {
+            let before = before.as_deref().unwrap_or_default();
+            tree.commit_left(&message, CommitScope { before, kept: &kept })
+        });
+        let committed = committed.await.map_err(|failure| {
+            let Failure { kind, message, .. } = failure;
+            Failure::new(kind, format!("auto_commit: {message}"))
+        })?;
+        match committed {
+            CommitResult::Nothing | CommitResult::Made(_) => {}
+            CommitResult::Refused(reason) => {
+                let agent = match &task.step.action {
+                    StepAction::Agent { agent, .. } => agent.clone(),
+                    StepAction::Shell { .. } => "shell".to_owned(),
+                    StepAction::WriteFile { .. } => "write_file".to_owned(),
+                    StepAction::Foreach(_) => "foreach".to_owned(),
+                };
+                let message = format!("its changes are not committed: {reason}");
+                self.tell(Event::AgentWarned { step: task.path.to_owned(), agent, message });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does something with git where it keeps nobody waiting.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, git::Error> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| fault(&error)),
+        Err(error) => Err(fault(&error)),
+    }
+}
