@@ -34,6 +34,8 @@ pub enum AuditAction {
     Approve,
     /// Somebody rejects.
     Reject,
+    /// The whole job is removed.
+    Remove,
 }
 
 /// What became of it.
@@ -147,6 +149,7 @@ impl AuditAction {
         Self::RequestApproval,
         Self::Approve,
         Self::Reject,
+        Self::Remove,
     ];
 
     /// Returns its name, as records and people write it.
@@ -164,6 +167,7 @@ impl AuditAction {
             Self::RequestApproval => "request_approval",
             Self::Approve => "approve",
             Self::Reject => "reject",
+            Self::Remove => "remove",
         }
     }
 }

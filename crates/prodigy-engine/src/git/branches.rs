@@ -67,6 +67,20 @@ impl Repo {
         Ok(())
     }
 
+    /// Deletes the branches and references of a job. What only they hold is lost.
+    pub fn delete_job(&self, job: &str) -> Result<(), Error> {
+        let is_of_job = |name: &str, at: usize| name.split('/').nth(at) == Some(job);
+        let mut names: Vec<String> =
+            self.job_references()?.into_iter().map(|one| one.name).collect();
+        names.retain(|name| is_of_job(name, 2));
+        let branches = self.job_branches()?.into_iter().filter(|branch| is_of_job(branch, 1));
+        names.extend(branches.map(|branch| format!("refs/heads/{branch}")));
+        let commands: String = names.iter().map(|name| format!("delete {name}\n")).collect();
+        let _lock = RepoLock::take(self.common_dir())?;
+        self.call(&["update-ref", "--stdin"]).stdin(commands).durable().run()?;
+        Ok(())
+    }
+
     /// Returns whether a branch is there, without starting git if that can be avoided.
     pub fn has_branch(&self, branch: &str) -> Result<bool, Error> {
         let has_file = refs::read_branch(self.common_dir(), branch).is_some();

@@ -32,7 +32,7 @@ use crate::{
     shutdown::Shutdown,
     store::{
         Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
-        read_bounded, write_atomic,
+        read_bounded, refuse_removed, write_atomic,
     },
 };
 
@@ -93,6 +93,8 @@ pub struct Beginning {
     pub started: JobStarted,
     /// The workflow's files.
     pub texts: Texts,
+    /// The items that were given with `--input`; kept with the job.
+    pub items: Option<Vec<u8>>,
 }
 
 /// The files of a workflow, kept with the job so that a resume uses the same text.
@@ -139,7 +141,7 @@ pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
 
 /// Begins a new job: everything it needs later is on disk before anything runs.
 pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
-    let Beginning { job, mut started, texts } = beginning;
+    let Beginning { job, mut started, texts, items } = beginning;
     let mut settings = settings;
     options::apply(&mut settings, started.options);
     // What a resume needs stays as it is; the name is only shown.
@@ -149,6 +151,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     started.budget = settings.workflow.budget;
     super::perform::check_disk(&settings)?;
     super::spending::check(&settings, &job)?;
+    refuse_removed(&settings.layout, &job)?;
     let state = settings.layout.state_dir(&job);
     create_dir(&state)?;
     let lock = JobLock::take(&settings.layout, &job)?;
@@ -156,6 +159,9 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     let mut journal = Journal::create(&settings.layout, &job, settings.durability)?;
     let first = vec![Event::JobStarted(Box::new(started))];
     let begun = texts.store(&state).and_then(|()| {
+        if let Some(items) = &items {
+            write_atomic(&settings.layout.input_file(&job), items)?;
+        }
         let records = journal.append(first, clock::now())?;
         journal.durable()?;
         Ok(records)

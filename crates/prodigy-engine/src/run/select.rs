@@ -7,7 +7,9 @@ use std::{
 };
 
 use prodigy_core::{
+    event::GivenInput,
     failure::{Failure, FailureKind},
+    ids::hex,
     items::{self, InputKind, Items, Selection, is_path},
     job::{Input, ItemInput},
     template::{Dialect, Names, Script},
@@ -15,11 +17,13 @@ use prodigy_core::{
     workflow::{Map, MapInput},
 };
 
+use sha2::{Digest as _, Sha256};
+
 use super::{Error, Run, files::matching_files, parts::Answer};
 use crate::{
     root_dir::RootDir,
     step::{self, Workplace},
-    store::{Edits, Spool},
+    store::{Edits, Spool, read_bounded},
 };
 
 /// The largest input that is read.
@@ -31,12 +35,15 @@ impl Run {
         let Some(map) = self.parts.map.clone() else { return Ok(()) };
         let workplace = self.workplace()?;
         let vars = self.vars(0);
-        let spool = self.parts.settings.layout.items_file(&self.parts.id);
+        let layout = &self.parts.settings.layout;
+        let spool = layout.items_file(&self.parts.id);
+        let given = self.job.started.as_ref().and_then(|started| started.input.clone());
+        let given = given.map(|input| (input, layout.input_file(&self.parts.id)));
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
-            let (input, note) = match select(&workplace, &map, &vars, spool).await {
+            let (input, note) = match select(&workplace, &map, &vars, given, spool).await {
                 Ok((selected, note)) => (Input::Item(selected), note),
                 // The run was stopped meanwhile.
                 Err(failure)
@@ -83,9 +90,13 @@ async fn select(
     workplace: &Workplace,
     map: &Arc<Map>,
     vars: &Vars,
+    given: Option<(GivenInput, PathBuf)>,
     spool: PathBuf,
 ) -> Result<(ItemInput, Option<String>), Failure> {
-    let source = read(workplace, map, vars).await?;
+    let source = match given {
+        Some((input, path)) => kept(input, &path)?,
+        None => read(workplace, map, vars).await?,
+    };
     let map = Arc::clone(map);
     let chosen = tokio::task::spawn_blocking(move || {
         let selection = Selection::from(&*map);
@@ -173,6 +184,21 @@ async fn read(workplace: &Workplace, map: &Map, vars: &Vars) -> Result<Source, F
             printed(workplace, &script, vars).await
         }
     }
+}
+
+/// Reads the items that were given with `--input` and are kept with the job.
+fn kept(input: GivenInput, path: &Path) -> Result<Source, Failure> {
+    let GivenInput { name, kind, sha256 } = input;
+    let missing = |why: String| {
+        let message = format!("the items from `{name}`, kept with the job, cannot be read: {why}");
+        Failure::new(FailureKind::InputMissing, message)
+    };
+    let bytes = read_bounded(path, INPUT_LIMIT).map_err(|error| missing(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| missing(format!("there is no file `{}`", path.display())))?;
+    if hex(&Sha256::digest(&bytes)) != sha256 {
+        return Err(missing(format!("`{}` was changed", path.display())));
+    }
+    Ok(Source::Bytes { bytes, kind, from: name })
 }
 
 /// Reads a file in the job's worktree.

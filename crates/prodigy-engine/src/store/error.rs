@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use prodigy_core::ids::JobId;
+use prodigy_core::{Timestamp, ids::JobId};
 
 /// Why state could not be read or written.
 ///
@@ -73,6 +73,16 @@ pub enum Error {
     NeverBegan {
         /// The job.
         job: JobId,
+    },
+    /// The job was removed; its id is not used again.
+    #[error("job `{job}` was removed by {by} at {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"))]
+    Removed {
+        /// The job.
+        job: JobId,
+        /// The person who removed it.
+        by: String,
+        /// The moment of the removal.
+        at: Timestamp,
     },
     /// Another process works on the job.
     #[error("job `{job}` is held by {holder}")]

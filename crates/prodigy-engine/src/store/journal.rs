@@ -25,6 +25,7 @@ use super::{
     reader::{Found, Spot},
     segment::{self, Segment},
     syncer::{SyncTicket, Syncer},
+    tombstone::refuse_removed,
 };
 
 /// The size from which on records go to a new file.
@@ -94,6 +95,7 @@ impl Journal {
     /// aside. The caller holds the lock of the job.
     pub fn create(layout: &Layout, job: &JobId, durability: Durability) -> Result<Self, Error> {
         let directory = layout.events_dir(job);
+        refuse_removed(layout, job)?;
         let segments = segment::list(&directory)?;
         if !segments.is_empty() {
             if beginning::has_begun(layout, job)? {

@@ -171,7 +171,9 @@ impl Layout {
 
     /// Returns the jobs that have a directory for dead letters, by name.
     pub fn dlq_jobs(&self) -> Result<Vec<JobId>, Error> {
-        names(&self.below("dlq"))
+        let mut jobs = names(&self.below("dlq"))?;
+        jobs.retain(|job| !self.is_removed(job));
+        Ok(jobs)
     }
 
     /// Returns the file of one item that was given up.
@@ -187,6 +189,20 @@ impl Layout {
     /// Returns the file with what a successful item, or the job, left uncommitted.
     pub fn kept_patch(&self, job: &JobId, name: &str) -> PathBuf {
         self.state_dir(job).join("kept").join(format!("{name}.patch"))
+    }
+
+    /// Returns the items that were given with `--input`, as they were.
+    pub fn input_file(&self, job: &JobId) -> PathBuf {
+        self.state_dir(job).join("input")
+    }
+
+    /// Returns the file that says that a job was removed.
+    pub fn tombstone(&self, job: &JobId) -> PathBuf {
+        self.below("state").join("removed").join(format!("{job}.json"))
+    }
+
+    fn is_removed(&self, job: &JobId) -> bool {
+        self.tombstone(job).symlink_metadata().is_ok()
     }
 
     /// Returns the audit trail of the repository.
@@ -211,6 +227,7 @@ impl Layout {
         let mut jobs = Vec::new();
         for job in names::<JobId>(&self.below("events"))? {
             if let Some(first) = segment::list(&self.events_dir(&job))?.into_iter().next()
+                && !self.is_removed(&job)
                 && beginning::has_begun(self, &job)?
             {
                 jobs.push((first, job));
@@ -284,6 +301,8 @@ mod tests {
             layout.audit_file(),
             layout.audit_lock(),
             Layout::spending_dir(layout.home()),
+            layout.input_file(&job),
+            layout.tombstone(&job),
         ];
         insta::assert_snapshot!(paths.map(|p| p.display().to_string()).join("\n"), @"
         /h/events/repo/job-1
@@ -309,6 +328,8 @@ mod tests {
         /h/audit/repo/audit.jsonl
         /h/audit/repo/lock
         /h/spending
+        /h/state/repo/mapreduce/jobs/job-1/input
+        /h/state/repo/removed/job-1.json
         ");
     }
 

@@ -24,6 +24,7 @@ mod segment;
 mod spending;
 mod spool;
 mod syncer;
+mod tombstone;
 
 pub use beginning::has_begun;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
@@ -44,3 +45,4 @@ pub use results::ResultsFile;
 pub use spending::{Daybook, Spent, day_of, days, read_day};
 pub use spool::{Spool, SpooledItem};
 pub use syncer::SyncTicket;
+pub use tombstone::{Tombstone, has_files, refuse_removed, remove_files};

@@ -111,6 +111,7 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
         yes: command.yes,
         job: command.job_id.clone(),
         // A file that matches and is not committed is not in the worktree: that is said aloud.
+        given: None,
         options: RunOptions {
             needs_items: true,
             fail_on_dlq: command.fail_on_dlq,

@@ -16,7 +16,7 @@ use prodigy_engine::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::lookup::refuse_unbegun;
+use super::lookup::{job_error, refuse_unbegun};
 use crate::{
     cli::Args,
     error::{CliError, explained},
@@ -159,6 +159,7 @@ pub(crate) fn existing(layout: &Layout, job: &JobId) -> Result<JobId, CliError> 
         refuse_unbegun(layout, job)?;
         return Ok(job.clone());
     }
+    store::refuse_removed(layout, job).map_err(|error| job_error(job, error))?;
     Err(CliError::new(Exit::Usage, format!("no job `{job}` in this repository"))
         .with_hint("`prodigy jobs` lists the jobs"))
 }

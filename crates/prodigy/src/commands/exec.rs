@@ -50,6 +50,7 @@ pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<E
         yes: command.yes,
         job: None,
         junit: None,
+        given: None,
         options: RunOptions::default().with(command.spending.changes()),
         rehearsal: None,
     };

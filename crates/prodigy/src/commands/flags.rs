@@ -50,6 +50,7 @@ const FLAGS: &[Flag] = &[
     Flag { commands: &[RUN], name: "param", held: ByJob("`parameters`") },
     Flag { commands: &[RUN], name: "param-file", held: ByJob("`parameters`") },
     Flag { commands: &[RUN], name: "profile", held: ByJob("`profile`") },
+    Flag { commands: &[RUN], name: "input", held: ByJob("`input`, the items kept with the job") },
     Flag { commands: &[RUN], name: "args", held: ByJob("`inputs`") },
     Flag { commands: &[RUN], name: "map", held: ByJob("`inputs`") },
     Flag { commands: &[RUN], name: "iterations", held: ByJob("`rounds`") },

@@ -2,6 +2,7 @@
 
 mod items;
 mod next;
+mod rm;
 
 use jiff::tz::TimeZone;
 use prodigy_core::{
@@ -56,6 +57,7 @@ pub(crate) enum JobsCommand {
     Ls(ListJobsArgs),
     /// Show one job
     Show(ShowJobArgs),
+    Rm(rm::RemoveJobArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -84,6 +86,7 @@ pub(super) fn run(args: &Args, command: &JobsArgs, out: &mut Output) -> Result<E
         None => list(args, &command.list, out),
         Some(JobsCommand::Ls(command)) => list(args, command, out),
         Some(JobsCommand::Show(command)) => show(args, command, out),
+        Some(JobsCommand::Rm(command)) => rm::run(args, command, out),
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliE
     for layout in all(&home)? {
         if layout.events_dir(job).is_dir() {
             found.push(layout);
+        } else {
+            store::refuse_removed(&layout, job).map_err(|error| job_error(job, error))?;
         }
     }
     if found.len() > 1 {
@@ -66,6 +68,7 @@ pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliE
 /// Refuses a job that was killed before its first record: there is nothing of it to work with.
 pub(crate) fn refuse_unbegun(layout: &Layout, job: &JobId) -> Result<(), CliError> {
     let failed = |error| job_error(job, error);
+    store::refuse_removed(layout, job).map_err(failed)?;
     // A process that holds it is about to write the record.
     if store::has_begun(layout, job).map_err(failed)?
         || JobLock::holder(layout, job).map_err(failed)?.is_some()
@@ -139,8 +142,16 @@ pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
     match error {
         Error::NoJob { .. } => new(Exit::Usage, "`prodigy jobs` lists the jobs there are".into()),
         Error::NeverBegan { .. } => {
-            new(Exit::Usage, format!("`prodigy run WORKFLOW --job-id {job}` starts it"))
+            let hint = "starts it, `prodigy jobs rm";
+            new(
+                Exit::Usage,
+                format!("`prodigy run WORKFLOW --job-id {job}` {hint} {job}` removes it"),
+            )
         }
+        Error::Removed { .. } => new(
+            Exit::Usage,
+            "`prodigy jobs` lists the jobs; the id of a removed one is not used again".into(),
+        ),
         Error::Exists { .. } => {
             new(Exit::Usage, format!("`prodigy jobs show {job}` shows the one that has the name"))
         }

@@ -18,8 +18,11 @@ use serde_json::{Value, json};
 
 use self::{estimate::Extent, worktrees::Places};
 use super::{
-    context, parameters,
-    run::{Request, Sizes, at_once, skipped_hooks},
+    context,
+    given_items::{self, InputArgs},
+    item_flags::at_once,
+    parameters,
+    run::{Request, Sizes, skipped_hooks},
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 
@@ -36,6 +39,9 @@ pub(crate) struct PlanArgs {
     /// Read parameters from a YAML or JSON file
     #[arg(long, value_name = "FILE")]
     param_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    input: InputArgs,
 
     /// Work on this many items at once [default: what the workflow says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -56,6 +62,7 @@ pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<E
     let parameters = parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
     let mode = Sizes::of(&file.loaded.workflow).mode;
     let max_parallel = at_once(command.max_parallel, mode)?;
+    let given = command.input.read(mode)?;
     let request = Request {
         name: command.workflow.to_string_lossy().into_owned(),
         repo: context::repo(command.path.as_deref())?,
@@ -67,9 +74,11 @@ pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<E
         yes: false,
         job: None,
         junit: None,
+        given,
         options: RunOptions { max_parallel, ..RunOptions::default() },
         rehearsal: None,
     };
+    given_items::check(&request, out)?;
     show(args, &request, command.json, out)
 }
 
@@ -216,7 +225,7 @@ impl Work<'_> {
 }
 
 /// Returns the values that are known before a run: the parameters.
-fn known(request: &Request) -> Vars {
+pub(super) fn known(request: &Request) -> Vars {
     let mut vars = Vars::default();
     vars.set("params", Value::Object(request.parameters.clone().into_iter().collect()));
     vars

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result
 fn empty(job: &JobId) -> CliError {
     let message = format!("the journal of job `{job}` is empty, so nothing of it can be kept");
     CliError::new(Exit::Failure, message)
-        .with_hint("start the job again under another id with `prodigy run WORKFLOW`")
+        .with_hint(format!("`prodigy jobs rm {job} --force` removes what is left of it"))
 }
 
 fn healthy(job: &JobId, out: &mut Output) -> Result<(), CliError> {

@@ -35,7 +35,7 @@ pub(super) fn newest_resumable(layout: &Layout, out: &mut Output) -> Result<JobI
         } else if status.is_resumable() {
             match &summary.end {
                 Some(end) if has_no_input(&summary, end) => out.note(format_args!(
-                    "note: job `{job}` is passed over: its items cannot be had; see `prodigy jobs show {job}`"
+                    "note: job `{job}` is passed over: its items cannot be had; `prodigy resume {job}` tries again"
                 )),
                 Some(_) | None => return Ok(job),
             }

@@ -16,9 +16,10 @@ use prodigy_engine::{
 use super::{
     context,
     dlq::in_force,
+    item_flags::{ItemArgs, without_items},
     lookup::{find_job, job_error},
     resumable::newest_resumable,
-    run::{ItemArgs, Sizes, without_items},
+    run::Sizes,
     setup,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workflow_file};

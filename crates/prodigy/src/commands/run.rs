@@ -2,12 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroU32,
     path::{Path, PathBuf},
 };
 
 use prodigy_core::{
-    event::{JobStarted, Mode, OptionChanges, RunOptions},
+    event::{JobStarted, Mode, RunOptions},
     ids::JobId,
     policy::Budget,
     workflow::{Body, Rehearsal, Step, Workflow},
@@ -18,7 +17,13 @@ use prodigy_engine::{
 };
 use serde_json::Value;
 
-use super::{context, parameters, plan, setup, spending::SpendingArgs};
+use super::{
+    context,
+    given_items::{self, GivenItems, InputArgs},
+    item_flags::ItemArgs,
+    parameters, plan, setup,
+    spending::SpendingArgs,
+};
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
 /// Run a workflow in a worktree of its own and merge the result
@@ -62,6 +67,9 @@ pub(crate) struct TaskArgs {
     items: ItemArgs,
 
     #[command(flatten)]
+    input: InputArgs,
+
+    #[command(flatten)]
     spending: SpendingArgs,
 
     /// Set a parameter of the workflow (can be repeated)
@@ -94,66 +102,6 @@ pub(crate) struct TaskArgs {
     pub(super) path: Option<PathBuf>,
 }
 
-/// The flags about the items of a job, when it starts and when it is resumed.
-#[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub(crate) struct ItemArgs {
-    /// Work on this many items at once [default: what the workflow says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    max_parallel: Option<u32>,
-
-    /// Exit with 3 if the job is done and items are in the dead letter queue
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", hide_possible_values = true)]
-    fail_on_dlq: Option<bool>,
-
-    /// What to do if no items are selected [default: ok]
-    #[arg(long, value_enum, value_name = "WHAT")]
-    no_items: Option<NoItems>,
-}
-
-impl ItemArgs {
-    /// Returns the flags that were given; a workflow without items takes none about items.
-    pub(super) fn changes(
-        self,
-        spending: SpendingArgs,
-        mode: Mode,
-    ) -> Result<OptionChanges, CliError> {
-        let needs_items = self.no_items.map(|what| what == NoItems::Fail);
-        if mode == Mode::Sequential && needs_items == Some(true) {
-            return Err(without_items("--no-items"));
-        }
-        Ok(OptionChanges {
-            max_parallel: at_once(self.max_parallel, mode)?,
-            needs_items,
-            fail_on_dlq: self.fail_on_dlq,
-            ..spending.changes()
-        })
-    }
-}
-
-/// Returns how many items are wanted at once; a sequential workflow has none.
-pub(super) fn at_once(wanted: Option<u32>, mode: Mode) -> Result<Option<NonZeroU32>, CliError> {
-    if mode == Mode::Sequential && wanted.is_some() {
-        return Err(without_items("--max-parallel"));
-    }
-    Ok(wanted.and_then(NonZeroU32::new))
-}
-
-/// What becomes of a job without items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum NoItems {
-    /// The job is done, and says that nothing was selected
-    Ok,
-    /// The job fails, with exit code 4
-    Fail,
-}
-
-/// Refuses a flag for a workflow that has no items.
-pub(super) fn without_items(flag: &str) -> CliError {
-    let message = format!("`{flag}` is for workflows that have items; this one is sequential");
-    CliError::new(Exit::Usage, message).with_hint("leave it out")
-}
-
 pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Exit, CliError> {
     let repo = context::repo(command.task.path.as_deref());
     let mut request = command.task.request(&command.workflow, repo, out)?;
@@ -184,7 +132,7 @@ impl TaskArgs {
         )?;
         let mode = Sizes::of(&file.loaded.workflow).mode;
         let options = RunOptions::default().with(self.items.changes(self.spending, mode)?);
-        Ok(Request {
+        let request = Request {
             name: workflow.to_string_lossy().into_owned(),
             file,
             repo,
@@ -195,9 +143,12 @@ impl TaskArgs {
             yes: false,
             job: None,
             junit: None,
+            given: self.input.read(mode)?,
             options,
             rehearsal: None,
-        })
+        };
+        given_items::check(&request, out)?;
+        Ok(request)
     }
 }
 
@@ -223,6 +174,8 @@ pub(super) struct Request {
     pub(super) job: Option<JobId>,
     /// Where a JUnit report is written to at the end.
     pub(super) junit: Option<PathBuf>,
+    /// The items that take the place of `map.input`.
+    pub(super) given: Option<GivenItems>,
     /// The flags that hold until others are given.
     pub(super) options: RunOptions,
     /// How it is rehearsed, if it is.
@@ -258,7 +211,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     let head = request.repo.head().map_err(context::git_error)?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
     let Request { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
-    let (junit, rehearsal) = (request.junit, request.rehearsal);
+    let (junit, rehearsal, given) = (request.junit, request.rehearsal, request.given);
     let started = JobStarted {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workflow_file: name,
@@ -281,12 +234,13 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         // What holds is known once the settings are.
         budget: Budget::default(),
         options,
-        input: None,
+        input: given.as_ref().map(|given| given.input.clone()),
     };
     if rehearsal.is_none() {
         warn(&repo, out)?;
     }
-    let beginning = Beginning { job: job.clone(), started, texts: file.texts() };
+    let items = given.map(|given| given.bytes);
+    let beginning = Beginning { job: job.clone(), started, texts: file.texts(), items };
     let profile = beginning.started.profile.clone();
     let max_parallel = options.max_parallel;
     let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal };

@@ -168,7 +168,7 @@ fn records_are_chosen_by_action_and_time() {
     ----- stderr -----
     error: there is no action `burn`
 
-    hint: the actions are replay, adopt, drop, clear, quarantine, release, edit, check, compensate, request_approval, approve, reject
+    hint: the actions are replay, adopt, drop, clear, quarantine, release, edit, check, compensate, request_approval, approve, reject, remove
     [exit 2]
     ");
 }
@@ -349,7 +349,7 @@ fn a_line_that_cannot_be_read_does_not_hide_the_others() {
     NO  TIME                 ACTOR            IDENTITY  ACTION  OUTCOME  JOB  ITEM      WHY
     2   2026-01-02 03:05:35  ada@example.com  asserted  replay  done     job  item-001  auto_replay by defaults
     ----- stderr -----
-    warning: line 1 of the audit trail `$ROOT/home/audit/repo/audit.jsonl` cannot be read: unknown variant `levitate`, expected one of `replay`, `adopt`, `drop`, `clear`, `quarantine`, `release`, `edit`, `check`, `compensate`, `request_approval`, `approve`, `reject` at line 1 column 432
+    warning: line 1 of the audit trail `$ROOT/home/audit/repo/audit.jsonl` cannot be read: unknown variant `levitate`, expected one of `replay`, `adopt`, `drop`, `clear`, `quarantine`, `release`, `edit`, `check`, `compensate`, `request_approval`, `approve`, `reject`, `remove` at line 1 column 432
     1 line left out; `prodigy audit verify` looks closer
     [exit 1]
     ");

@@ -149,7 +149,7 @@ fn commands_that_name_a_job_that_never_began_say_so() {
             assert_eq!(
                 told.trim_end(),
                 "----- stderr -----\nerror: job `job` never began: its process was killed before the first record\n\n\
-                 hint: `prodigy run WORKFLOW --job-id job` starts it",
+                 hint: `prodigy run WORKFLOW --job-id job` starts it, `prodigy jobs rm job` removes it",
                 "{moment:?} {args:?}"
             );
         }
@@ -178,7 +178,7 @@ fn a_job_whose_journal_was_emptied_after_it_began_is_not_taken_for_new() {
     ----- stderr -----
     error: the journal of job `job` is empty, so nothing of it can be kept
 
-    hint: start the job again under another id with `prodigy run WORKFLOW`
+    hint: `prodigy jobs rm job --force` removes what is left of it
     [exit 1]
     ");
 }

@@ -8,9 +8,16 @@ use prodigy_core::{
     vars::Vars,
     workflow::{Map, MapInput},
 };
+use prodigy_engine::git::CommittedState;
 use serde_json::{Value, json};
 
-use super::{super::run::Request, action, known};
+use super::{
+    super::{
+        given_items::{GivenItems, input_file},
+        run::Request,
+    },
+    action, known,
+};
 use crate::{error::CliError, exit::Exit, output::Output};
 
 /// How many items are shown.
@@ -37,6 +44,21 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
             CliError::new(Exit::Invalid, format!("the items cannot be had from {from}: {error}"))
         })
     };
+    if let Some(GivenItems { input, bytes }) = &request.given {
+        return choose(items::read(bytes, input.kind), &format!("`{}`", input.name));
+    }
+    if let Some(file) = input_file(request)?
+        && file.may_be_written
+        && file.state != CommittedState::Committed
+    {
+        let path = &file.path;
+        return Ok(Chosen::Later(match file.state {
+            CommittedState::Missing => format!("`{path}` is not there yet"),
+            CommittedState::Committed | CommittedState::Modified | CommittedState::Untracked => {
+                format!("`{path}` is not committed, so `setup` has to write it")
+            }
+        }));
+    }
     match &map.input {
         MapInput::Items(values) => choose(Items::of_values(values.clone()), "the workflow"),
         MapInput::Command(script) => {

@@ -27,7 +27,7 @@ use crate::{
 /// What a job left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A worktree.
     Worktree,
     /// A branch without a worktree.
@@ -44,26 +44,26 @@ pub(super) enum Kind {
 
 /// One worktree or branch of a job, or some references.
 #[derive(Debug, Serialize)]
-pub(super) struct Leftover {
+pub(crate) struct Leftover {
     /// The job.
-    pub(super) job: JobId,
+    pub(crate) job: JobId,
     /// How the job is; `None` if its journal is gone.
-    pub(super) status: Option<JobStatus>,
+    pub(crate) status: Option<JobStatus>,
     /// The branch.
-    pub(super) branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// How many commits are on no other branch.
-    pub(super) unmerged_commits: usize,
+    pub(crate) unmerged_commits: usize,
     /// How many files are not committed; `None` if that was not looked at.
-    pub(super) uncommitted_files: Option<usize>,
+    pub(crate) uncommitted_files: Option<usize>,
     /// What it takes on disk.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// The directory; `None` if only the branch is left.
-    pub(super) path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     /// What it is.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     /// The references.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) references: Vec<String>,
+    pub(crate) references: Vec<String>,
 }
 
 /// A number of bytes, as people read it.
@@ -87,7 +87,7 @@ impl fmt::Display for Bytes {
 }
 
 /// Returns everything that this repository's jobs, or one of them, left behind.
-pub(super) fn survey(
+pub(crate) fn survey(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,

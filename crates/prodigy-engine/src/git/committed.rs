@@ -1,0 +1,34 @@
+//! The state of a file of the user's checkout against the last commit.
+
+use super::{Error, Repo};
+
+/// The state of a file of the user's checkout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommittedState {
+    /// It is as in the last commit.
+    Committed,
+    /// It differs from the last commit.
+    Modified,
+    /// It is there, and in no commit.
+    Untracked,
+    /// It is neither there nor in the last commit.
+    Missing,
+}
+
+impl Repo {
+    /// Returns the state of a file, named from the root of the checkout.
+    pub fn committed_state(&self, path: &str) -> Result<CommittedState, Error> {
+        let object = format!("HEAD:{path}");
+        let call = self.call(&["cat-file", "-e", &object]).or(&[1, 128]).reading();
+        let is_committed = call.run()?.status == 0;
+        if !is_committed {
+            let is_there = self.root().join(path).symlink_metadata().is_ok();
+            let absent = CommittedState::Missing;
+            return Ok(if is_there { CommittedState::Untracked } else { absent });
+        }
+        let literal = format!(":(literal){path}");
+        let args = ["status", "--porcelain", "-z", "--no-renames", "--", &literal];
+        let is_changed = !self.call(&args).reading().fields()?.is_empty();
+        Ok(if is_changed { CommittedState::Modified } else { CommittedState::Committed })
+    }
+}

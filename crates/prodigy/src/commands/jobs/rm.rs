@@ -1,0 +1,336 @@
+//! `prodigy jobs rm`.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use prodigy_core::{
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    ids::JobId,
+    job::Job,
+};
+use prodigy_engine::{
+    audit::Audit,
+    clock,
+    git::Repo,
+    store::{self, JobLock, Layout, Reader, Tombstone},
+};
+use serde_json::json;
+
+use super::SCHEMA_VERSION;
+use crate::{
+    cli::Args,
+    commands::{
+        audit::audit_error,
+        context::{self, git_error},
+        lookup::{all, here, job_error},
+        worktree::{Kind, Leftover, survey},
+    },
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    report::count,
+};
+
+/// Remove a job: its journal, logs, dead letters, worktrees and branches
+///
+/// A running job is refused. So is one that would take work with it: commits that are on no other
+/// branch, work that was kept of items, open dead letters, changes outside that may or may not have
+/// been made. They are listed, and `--force` removes them too. The audit trail stays and records
+/// the removal. The id of a removed job is not used again. A removal that was cut off is finished by
+/// the next one.
+///
+/// For example, `prodigy jobs rm mapreduce-20260102-030405-a1b2 -y`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct RemoveJobArgs {
+    /// The job
+    job: JobId,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Remove work that is nowhere else, too
+    #[arg(long)]
+    force: bool,
+
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(
+    args: &Args,
+    command: &RemoveJobArgs,
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let job = &command.job;
+    let failed = |error| job_error(job, error);
+    let layout = layout_of(args, job)?;
+    let tombstone = Tombstone::read(&layout, job).map_err(failed)?;
+    if tombstone.is_some() && !store::has_files(&layout, job) {
+        return report(command, "was removed before", &[], out);
+    }
+    let mut lock = JobLock::take(&layout, job).map_err(failed)?;
+    if tombstone.is_none() && !store::has_begun(&layout, job).map_err(failed)? {
+        store::remove_files(&layout, job).map_err(failed)?;
+        return report(command, "never began; what was there of it is removed", &[], out);
+    }
+    let removal = JobRemoval { layout: &layout, repo: repo_of(&layout, job)?, job };
+    let mut lost = Vec::new();
+    if tombstone.is_none() {
+        // A worktree is looked into only if nobody works in it.
+        drop(lock);
+        let before = store::last_seq(&layout, job).ok();
+        lost = removal.work()?;
+        lock = JobLock::take(&layout, job).map_err(failed)?;
+        if store::last_seq(&layout, job).ok() != before {
+            let message = format!("job `{job}` was worked on meanwhile");
+            return Err(CliError::new(Exit::TryLater, message)
+                .with_hint(format!("`prodigy jobs show {job}` shows how it is now")));
+        }
+        if !lost.is_empty() && !command.force {
+            return refuse(command, &lost, out);
+        }
+        confirm(command, &lost, out)?;
+    }
+    removal.remove(command, &lost, tombstone)?;
+    drop(lock);
+    report(command, "is removed", &lost, out)
+}
+
+/// Returns the layout that has something of a job.
+fn layout_of(args: &Args, job: &JobId) -> Result<Layout, CliError> {
+    let home = context::home(args)?;
+    let mut layouts: Vec<Layout> = here(&home)?.into_iter().chain(all(&home)?).collect();
+    layouts.dedup();
+    let is_known = |layout: &&Layout| {
+        store::has_files(layout, job) || layout.tombstone(job).symlink_metadata().is_ok()
+    };
+    let found = layouts.iter().find(is_known).cloned();
+    found.ok_or_else(|| job_error(job, store::Error::NoJob { job: job.clone() }))
+}
+
+/// Returns the repository of a job; the current one if its journal does not name it.
+fn repo_of(layout: &Layout, job: &JobId) -> Result<Repo, CliError> {
+    match context::started(layout, job) {
+        Ok(started) => context::repo(Some(started.repository.as_ref())),
+        Err(_) => context::repo(None),
+    }
+}
+
+/// A job that is to be removed.
+struct JobRemoval<'a> {
+    layout: &'a Layout,
+    repo: Repo,
+    job: &'a JobId,
+}
+
+impl JobRemoval<'_> {
+    /// Returns the work that would be lost, for people; refuses what is in use.
+    fn work(&self) -> Result<Vec<String>, CliError> {
+        self.refuse_in_use()?;
+        let mut lost = Vec::new();
+        for left in survey(self.layout, &self.repo, Some(self.job))? {
+            lost.extend(self.lost_with(&left));
+        }
+        lost.extend(self.lost_with_journal());
+        Ok(lost)
+    }
+
+    /// Refuses a job with a branch that the user has checked out.
+    fn refuse_in_use(&self) -> Result<(), CliError> {
+        let own = self.layout.worktrees_dir(self.job);
+        let own = own.canonicalize().unwrap_or(own);
+        for tree in self.repo.worktrees().map_err(git_error)? {
+            let branch = tree.branch.unwrap_or_default();
+            if branch.split('/').nth(1) == Some(self.job.as_str())
+                && branch.starts_with("prodigy/")
+                && !tree.path.starts_with(&own)
+            {
+                let place = tree.path.display();
+                let message = format!("the branch `{branch}` is checked out in `{place}`");
+                return Err(CliError::new(Exit::Failure, message)
+                    .with_hint("check out another branch there, then remove the job"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the work that goes with a worktree, a branch or references.
+    fn lost_with(&self, left: &Leftover) -> Vec<String> {
+        let mut lost = Vec::new();
+        let place = match (&left.branch, &left.path) {
+            (Some(branch), _) => format!("`{branch}`"),
+            (None, Some(path)) => format!("`{}`", path.display()),
+            (None, None) => left.references.join(", "),
+        };
+        if left.unmerged_commits > 0 {
+            lost.push(format!(
+                "{} on no other branch: {place}",
+                count(left.unmerged_commits, "commit")
+            ));
+        }
+        match (left.kind, left.uncommitted_files) {
+            (Kind::Worktree, Some(0)) => {
+                let name = left.path.as_deref().and_then(|path| path.file_name());
+                let name = name.unwrap_or_default().to_string_lossy();
+                if name != "job" && !name.starts_with("agent-") {
+                    lost.push(format!("a worktree that was kept: {place}"));
+                }
+            }
+            (Kind::Worktree, Some(files)) => {
+                lost.push(format!("{} not committed: {place}", count(files, "file")));
+            }
+            (Kind::Worktree, None) => lost.push(format!("a worktree in use: {place}")),
+            (Kind::Records, _) if left.unmerged_commits == 0 => {
+                lost.push(format!("work that was kept: {place}"));
+            }
+            (Kind::Other, _) => lost.push(format!("a directory of its worktrees: {place}")),
+            (Kind::Branch | Kind::Trash | Kind::Snapshot | Kind::Records, _) => {}
+        }
+        lost
+    }
+
+    /// Returns the decisions that go with the journal: dead letters and unknown effects.
+    fn lost_with_journal(&self) -> Vec<String> {
+        let mut fold = Job::default();
+        let Ok(records) = Reader::open(self.layout, self.job) else {
+            return vec!["a journal that cannot be read".to_owned()];
+        };
+        for record in records {
+            if !record.is_ok_and(|record| fold.apply(&record).is_ok()) {
+                return vec!["a journal that is damaged: what it holds is not known".to_owned()];
+            }
+        }
+        let mut lost = Vec::new();
+        let dead = fold.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
+        if dead > 0 {
+            lost.push(count(dead, "open dead letter"));
+        }
+        let items = fold.map.iter().flat_map(|map| &map.items);
+        let unknown = items.filter_map(|item| item.ledger.as_deref()).chain([&fold.ledger]);
+        let unknown: usize = unknown.map(|ledger| ledger.open().count()).sum();
+        if unknown > 0 {
+            lost.push(format!(
+                "{} outside that may or may not have been made",
+                count(unknown, "change")
+            ));
+        }
+        lost
+    }
+
+    /// Removes everything; records it before and after.
+    fn remove(
+        &self,
+        command: &RemoveJobArgs,
+        lost: &[String],
+        tombstone: Option<Tombstone>,
+    ) -> Result<(), CliError> {
+        let failed = |error| job_error(self.job, error);
+        let by = context::person(&self.repo);
+        let mut said = NewRecord::new(
+            by.clone(),
+            IdentityKind::Asserted,
+            AuditAction::Remove,
+            self.job.clone(),
+        );
+        said.reason = reason(command, lost);
+        let audit = Audit::open(self.layout, &self.repo).map_err(audit_error)?;
+        let record = |said| audit.append(vec![said], clock::now()).map_err(audit_error);
+        if tombstone.is_none() {
+            record(said.clone())?;
+            let removed_at = clock::now();
+            let forced = !lost.is_empty();
+            Tombstone { job_id: self.job.clone(), removed_at, by, forced }
+                .write(self.layout)
+                .map_err(failed)?;
+        }
+        self.remove_from_git()?;
+        store::remove_files(self.layout, self.job).map_err(failed)?;
+        record(said.with_outcome(AuditOutcome::Done)).map(drop)
+    }
+
+    /// Removes the worktrees, branches and references of the job.
+    fn remove_from_git(&self) -> Result<(), CliError> {
+        for left in survey(self.layout, &self.repo, Some(self.job))? {
+            if let (Kind::Worktree, Some(path)) = (left.kind, &left.path) {
+                let branch = left.branch.unwrap_or_default();
+                self.repo.remove_job_worktree(path, &branch, true).map_err(git_error)?;
+            }
+        }
+        self.repo.delete_job(self.job.as_str()).map_err(git_error)
+    }
+}
+
+/// Returns why a job is removed, and what goes with it.
+fn reason(command: &RemoveJobArgs, lost: &[String]) -> Option<String> {
+    let forced = (!lost.is_empty()).then(|| format!("with --force: {}", lost.join("; ")));
+    match (command.reason.clone(), forced) {
+        (Some(reason), Some(forced)) => Some(format!("{reason} ({forced})")),
+        (reason, forced) => reason.or(forced),
+    }
+}
+
+/// Says which work keeps a job from being removed.
+fn refuse(command: &RemoveJobArgs, lost: &[String], out: &mut Output) -> Result<Exit, CliError> {
+    let job = &command.job;
+    if command.json {
+        let document = json!({
+            "schema_version": SCHEMA_VERSION, "job_id": job, "removed": false, "work": lost,
+        });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+    }
+    for one in lost {
+        out.note(format_args!("kept  {one}"));
+    }
+    Err(CliError::new(Exit::Failure, format!("job `{job}` holds work that is nowhere else"))
+        .with_hint(format!("`prodigy jobs rm {job} --force` removes the job and this work")))
+}
+
+/// Asks whether the job may be removed.
+fn confirm(command: &RemoveJobArgs, lost: &[String], out: &mut Output) -> Result<(), CliError> {
+    if command.yes {
+        return Ok(());
+    }
+    let job = &command.job;
+    if !io::stdin().is_terminal() {
+        return Err(CliError::new(Exit::Usage, format!("this would remove job `{job}`"))
+            .with_hint("pass `-y` to remove it without asking"));
+    }
+    for one in lost {
+        out.note(format_args!("removes  {one}"));
+    }
+    out.note(format_args!("This removes job `{job}` for good. Go on? [y/N]"));
+    let mut answer = String::new();
+    // No answer is no.
+    io::stdin().lock().read_line(&mut answer).ok();
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(CliError::new(Exit::Failure, "nothing was removed"))
+}
+
+/// Says what was done.
+fn report(
+    command: &RemoveJobArgs,
+    done: &str,
+    lost: &[String],
+    out: &mut Output,
+) -> Result<Exit, CliError> {
+    let job = &command.job;
+    if command.json {
+        let document = json!({
+            "schema_version": SCHEMA_VERSION, "job_id": job, "removed": true, "work": lost,
+        });
+        out.raw(format!("{document:#}\n").as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    for one in lost {
+        out.note(format_args!("removed  {one}"));
+    }
+    out.line(format_args!("job `{job}` {done}"))?;
+    Ok(Exit::Success)
+}
