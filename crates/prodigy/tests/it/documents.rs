@@ -423,7 +423,7 @@ fn the_guide_to_many_items_names_every_key_that_only_such_workflows_have() {
 
 #[test]
 fn the_reference_is_what_the_binary_says() {
-    let pages: [(&str, &[&str]); 13] = [
+    let pages: [(&str, &[&str]); 14] = [
         ("cli.md", &["__reference", "cli"]),
         ("dead-letters.md", &["__reference", "dead-letters"]),
         ("dlq-item.schema.json", &["schema", "dlq-item"]),
@@ -433,6 +433,7 @@ fn the_reference_is_what_the_binary_says() {
         ("failure-codes.md", &["__reference", "failure-codes"]),
         ("faults.md", &["__reference", "faults"]),
         ("faults.schema.json", &["schema", "faults"]),
+        ("flags.md", &["__reference", "flags"]),
         ("policy.md", &["__reference", "policy"]),
         ("policy.schema.json", &["schema", "policy"]),
         ("workflow.md", &["__reference", "workflow"]),
