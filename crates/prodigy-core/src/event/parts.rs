@@ -208,9 +208,13 @@ pub struct AgentCompleted {
     pub head: String,
     /// How many commits it made.
     pub commits: u64,
-    /// How many steps failed without failing the attempt.
+    /// How many steps failed and were recovered, by a new try or by a handler; in older journals, also
+    /// those whose failure was ignored.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recovered: u32,
+    /// How many steps stayed failed, and the workflow says that this does not matter.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignored: u32,
     /// How many files it left uncommitted; they are not merged, and `work_kept` says where
     /// they are.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -224,6 +228,16 @@ pub struct AgentCompleted {
 }
 
 impl AgentCompleted {
+    /// Returns what became of its failed steps, for people, if there were any.
+    pub fn failed_steps(&self) -> Option<String> {
+        let steps = |number: u32| if number == 1 { "step" } else { "steps" };
+        let counted = [(self.recovered, "recovered"), (self.ignored, "failed and ignored")];
+        let parts = counted.iter().filter(|(number, _)| *number > 0);
+        let parts: Vec<String> =
+            parts.map(|(number, how)| format!("{number} {} {how}", steps(*number))).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
     /// Returns whether there is something to merge.
     pub fn has_commits(&self) -> bool {
         self.head != self.base

@@ -232,7 +232,7 @@ impl MapState {
         let item = self.item_mut(at)?;
         item.attempts += 1;
         item.setbacks = Vec::new();
-        self.counts.recovered += u32::from(done.recovered > 0);
+        self.counts.count_failed_steps(done);
         if done.has_commits() {
             let AgentCompleted { base, head, commits, .. } = done.clone();
             self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))

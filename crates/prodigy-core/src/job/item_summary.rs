@@ -143,7 +143,7 @@ impl ItemSummary {
             }
             Event::AgentCompleted(done) => {
                 self.free(record);
-                self.counts.recovered += u32::from(done.recovered > 0);
+                self.counts.count_failed_steps(done);
                 match &record.item_id {
                     Some(item) if done.has_commits() => drop(self.merging.insert(item.clone())),
                     Some(_) | None => self.end(record, |counts| &mut counts.successful),

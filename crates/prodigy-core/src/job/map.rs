@@ -8,6 +8,7 @@ use super::{Setback, index::Index};
 use crate::{
     Timestamp,
     effect::Ledger,
+    event::AgentCompleted,
     ids::{AgentId, ItemId},
     metrics::{Counted, Tally},
     policy::{Breaker, Judged},
@@ -191,8 +192,11 @@ pub struct Conflict {
 pub struct ItemCounts {
     /// Done.
     pub successful: u32,
-    /// Done, although a step failed on the way; part of `successful`.
+    /// Done, with a failed step that was recovered; part of `successful`.
     pub recovered: u32,
+    /// Done, with a failed step that was ignored and none that was recovered; part of `successful`.
+    #[serde(default)]
+    pub ignored: u32,
     /// In the dead letter queue.
     pub dead_lettered: u32,
     /// Left out.
@@ -200,6 +204,12 @@ pub struct ItemCounts {
 }
 
 impl ItemCounts {
+    /// Counts the failed steps of an item that is done.
+    pub(super) fn count_failed_steps(&mut self, done: &AgentCompleted) {
+        self.recovered += u32::from(done.recovered > 0);
+        self.ignored += u32::from(done.recovered == 0 && done.ignored > 0);
+    }
+
     /// Returns how many items ended.
     pub fn finished(self) -> u32 {
         self.successful + self.failed()
@@ -317,7 +327,8 @@ impl MapState {
         let queued = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
         let unqueued = self.total.saturating_sub(queued);
         let known = self.counts.finished() + self.pending() + self.under_way() + unqueued;
-        let mut recount = ItemCounts { recovered: self.counts.recovered, ..ItemCounts::default() };
+        let ItemCounts { recovered, ignored, .. } = self.counts;
+        let mut recount = ItemCounts { recovered, ignored, ..ItemCounts::default() };
         for item in &self.items {
             match item.stage {
                 Stage::Successful => recount.successful += 1,

@@ -7,7 +7,10 @@ impl Job {
     /// Returns how many steps and items failed without ending the job, those inside others
     /// included.
     pub fn failures(&self) -> u32 {
-        let items = self.map.as_ref().map_or(0, |map| map.counts.failed() + map.counts.recovered);
+        let items = self
+            .map
+            .as_ref()
+            .map_or(0, |map| map.counts.failed() + map.counts.recovered + map.counts.ignored);
         self.failed_steps + self.failed_inside + items
     }
 

@@ -350,6 +350,7 @@ impl World {
                                 head: head(fate).into(),
                                 commits: 1,
                                 recovered: 0,
+                                ignored: 0,
                                 uncommitted: 0,
                                 cost_usd: 0.0,
                                 result: serde_json::Value::Null,
@@ -513,6 +514,7 @@ fn a_journal_of_format_one_folds_to_the_same_items() {
         ItemCounts {
             successful: 2,
             recovered: 1,
+            ignored: 0,
             dead_lettered: 0,
             skipped: 2,
         }

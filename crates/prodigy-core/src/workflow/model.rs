@@ -13,7 +13,7 @@ use crate::{
     json_schema::Schema,
     policy::{Backoff, Budget, QuotaPolicy, Retry},
     template::{Script, Text},
-    workflow::{AgentConfig, AgentOptions, OnConflict, SandboxConfig},
+    workflow::{AgentConfig, AgentOptions, OnConflict, OnFailure, SandboxConfig},
 };
 
 /// A checked workflow file.
@@ -318,39 +318,6 @@ pub struct Capture {
     pub format: CaptureFormat,
     /// Which output.
     pub stream: Stream,
-}
-
-/// What to do when a step fails.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OnFailure {
-    /// The handler's steps; empty for `on_failure: true`.
-    pub steps: Vec<Step>,
-    /// What the handler is for.
-    pub strategy: Strategy,
-    /// How often the original is tried in all.
-    pub max_attempts: NonZeroU32,
-    /// The longest the handler may take.
-    pub timeout: Option<Duration>,
-    /// The phase fails if the handler fails.
-    pub handler_failure_fatal: bool,
-    /// The phase fails if the step stays failed.
-    pub fail_workflow: bool,
-    /// Variables made of the handler's combined output: name and source.
-    pub captures: Vec<String>,
-}
-
-/// What a handler is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strategy {
-    /// Mend it and try again.
-    #[default]
-    Recovery,
-    /// Do it another way.
-    Fallback,
-    /// Tidy up; never changes the verdict, never retries.
-    Cleanup,
-    /// Exactly the listed steps.
-    Custom,
 }
 
 /// A judge that says whether a step is done.

@@ -23,7 +23,7 @@ fn on_failure_has_five_shapes() {
       - claude: /analyze ${error.message}
 "), @r#"
     shell: a
-      on_failure: Recovery, 1 attempts
+      on_failure: Recovery, 1 attempts, goes on
     shell: b
     shell: c
       on_failure: Recovery, 1 attempts
@@ -63,7 +63,7 @@ fn settings_beside_on_failure_are_settings_of_the_handler() {
       on_failure: Recovery, 2 attempts
         claude: /fix
     shell: c
-      on_failure: Recovery, 4 attempts
+      on_failure: Recovery, 4 attempts, goes on
     ");
 }
 
@@ -134,7 +134,7 @@ fn on_success_is_a_full_step_or_two() {
         claude: /update-metrics
           working_dir: dist
           capture: metrics String Stdout
-          on_failure: Recovery, 1 attempts
+          on_failure: Recovery, 1 attempts, goes on
     ");
 }
 

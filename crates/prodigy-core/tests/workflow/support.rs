@@ -8,7 +8,7 @@ use prodigy_core::{
     template::Text,
     workflow::{
         AutoCommit, Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce,
-        OnFailure, Rejected, Step, StepAction, Validate, Workflow, load, step_label,
+        OnFailure, Rejected, Step, StepAction, Unrecovered, Validate, Workflow, load, step_label,
     },
 };
 
@@ -149,8 +149,10 @@ fn nested(steps: &[Step]) -> Option<String> {
 
 fn outline_handler(handler: &OnFailure) -> String {
     let mut text = format!("{:?}, {} attempts", handler.strategy, handler.max_attempts);
-    if handler.fail_workflow {
-        text.push_str(", fail_workflow");
+    match handler.unrecovered {
+        Unrecovered::FailItem => {}
+        Unrecovered::Fail => text.push_str(", fail_workflow"),
+        Unrecovered::GoOn => text.push_str(", goes on"),
     }
     if handler.handler_failure_fatal {
         text.push_str(", handler_failure_fatal");

@@ -8,7 +8,7 @@ use std::{
 
 use prodigy_core::{
     agent::Limit,
-    event::{AgentCompleted, StepStatus},
+    event::AgentCompleted,
     failure::{Failure, FailureKind},
     vars::Vars,
     workflow::{ResultConfig, Step, step_label},
@@ -20,7 +20,7 @@ use crate::{
     git::Leftover,
     queue::Outcome,
     root_dir::RootDir,
-    step::{self, Finished, Scope, Task, Workplace, millis},
+    step::{self, FailedSteps, Finished, Scope, Task, Workplace, millis},
     store::SpooledItem,
 };
 
@@ -48,7 +48,7 @@ pub(super) struct FailedStep<'a> {
 pub(super) struct Ended {
     took: Duration,
     cost_usd: f64,
-    recovered: u32,
+    failed_steps: FailedSteps,
     result: Value,
     /// Why it did not succeed: the step, if it was one, and the failure.
     failed: Option<(Option<String>, Failure)>,
@@ -74,7 +74,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
     let mut ended = Ended {
         took: Duration::ZERO,
         cost_usd: 0.0,
-        recovered: 0,
+        failed_steps: FailedSteps::default(),
         result: Value::Null,
         failed: None,
         interrupted: false,
@@ -87,8 +87,6 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
         match step::run(workplace, task, &mut scope).await {
             Finished::Skipped { .. } => {}
             Finished::GoOn(done) => {
-                let failed = matches!(done.status, StepStatus::Failed | StepStatus::Recovered);
-                ended.recovered += u32::from(failed);
                 printed = Printed { is_data: done.is_data, text: done.output };
             }
             Finished::Stop { mut failure, .. } => {
@@ -118,6 +116,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
             Err(failure) => ended.fail(failure),
         }
     }
+    ended.failed_steps = scope.failed;
     ended.limit = workplace.limited.take();
     ended.cost_usd = workplace.spent();
     ended.took = begun.elapsed();
@@ -224,7 +223,8 @@ impl Ended {
             base: base.to_owned(),
             head: left.map_or_else(|| base.to_owned(), |left| left.head.clone()),
             commits: left.map_or(0, |left| left.commits),
-            recovered: self.recovered,
+            recovered: self.failed_steps.recovered,
+            ignored: self.failed_steps.ignored,
             uncommitted: u32::try_from(uncommitted).unwrap_or(u32::MAX),
             cost_usd: self.cost_usd,
             result: self.result,

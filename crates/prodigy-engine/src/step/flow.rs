@@ -69,6 +69,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
         tell_failed(workplace, path, *attempt, failure, AfterFailure::Stop, begun.elapsed(), log);
     }
     if let Finished::GoOn(done) = &finished {
+        scope.failed.count(done.status);
         scope.finished(step.id.as_deref(), done.agent, &done.result());
     }
     finished
@@ -281,32 +282,42 @@ async fn succeed(workplace: &Workplace, task: Task<'_>, scope: &mut Scope, done:
     Finished::GoOn(done)
 }
 
+/// Steps that ran one after the other, none of which ended the phase.
+#[derive(Debug, Default)]
+pub(super) struct StepsDone {
+    /// Their outputs, one after the other.
+    pub(super) printed: String,
+    /// Whether one of them succeeded.
+    pub(super) has_success: bool,
+}
+
 /// Runs steps one after the other until one of them ends the phase.
 ///
-/// Returns what the steps printed, one after the other.
+/// Returns what came of the steps together.
 pub(super) async fn sequence(
     workplace: &Workplace,
     steps: &[Step],
     prefix: &str,
     deadline: Option<Instant>,
     scope: &mut Scope,
-) -> Result<String, Finished> {
-    let mut printed = String::new();
+) -> Result<StepsDone, Finished> {
+    let mut all = StepsDone::default();
     for (number, step) in steps.iter().enumerate() {
         let path = format!("{prefix}.{}", number + 1);
         let task = Task { step, path: &path, top_level: false, deadline };
         match Box::pin(run(workplace, task, scope)).await {
             Finished::Skipped { .. } => {}
             Finished::GoOn(done) => {
-                if !printed.is_empty() && !done.output.is_empty() {
-                    printed.push('\n');
+                if !all.printed.is_empty() && !done.output.is_empty() {
+                    all.printed.push('\n');
                 }
-                printed += &done.output;
+                all.printed += &done.output;
+                all.has_success |= done.status != StepStatus::Failed;
             }
             end @ (Finished::Stop { .. } | Finished::Interrupted) => return Err(end),
         }
     }
-    Ok(printed)
+    Ok(all)
 }
 
 /// Returns the failure of a step that was not let finish.

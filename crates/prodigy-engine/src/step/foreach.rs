@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::{
     Finished, Scope, Workplace,
     action::{Try, bind, shell, template},
-    flow::{sequence, stopped},
+    flow::{StepsDone, sequence, stopped},
     output::{Failed, Output},
 };
 
 /// How one round of a loop went.
-type Round = (usize, Scope, Result<String, Finished>);
+type Round = (usize, Scope, Result<StepsDone, Finished>);
 
 /// Runs a loop; its output is what its rounds printed, in the order of the values.
 pub(super) async fn run(
@@ -65,7 +65,7 @@ fn collect(scope: &mut Scope, mut ended: Vec<Round>, total: usize) -> Result<Out
     for (index, inner, result) in ended {
         scope.absorb(inner);
         match result {
-            Ok(text) => printed.push(text),
+            Ok(done) => printed.push(done.printed),
             Err(Finished::Stop { failure, .. }) => {
                 failures += 1;
                 first.get_or_insert((index, failure));

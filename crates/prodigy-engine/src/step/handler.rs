@@ -9,13 +9,13 @@ use std::time::Instant;
 use prodigy_core::{
     event::AfterFailure,
     failure::{Failure, FailureKind},
-    workflow::{OnFailure, Step, Strategy, step_label},
+    workflow::{HandlerEnd, OnFailure, Step, StepVerdict, Strategy, step_label},
 };
 use serde_json::json;
 
 use super::{
     Finished, Scope, Workplace,
-    flow::{Task, may_be_repeated, once, sequence, tell_failed, tell_started},
+    flow::{StepsDone, Task, may_be_repeated, once, sequence, tell_failed, tell_started},
     output::{Failed, Output},
 };
 
@@ -50,7 +50,7 @@ pub(super) enum Handled {
 
 /// How the handler's own steps went.
 enum Handler {
-    Succeeded(String),
+    Done(StepsDone),
     Failed(Failure),
     Interrupted,
 }
@@ -110,20 +110,20 @@ pub(super) async fn handle(
         && let Some(steps) = task.step.on_exit_code.get(&code)
     {
         let prefix = format!("{}.on_exit_code.{code}", task.path);
-        match sequence(workplace, steps, &prefix, task.deadline, scope).await {
-            Ok(_) => {
+        match run_steps(workplace, steps, &prefix, task.deadline, scope).await {
+            Handler::Interrupted => return Handled::Interrupted,
+            // Nothing was done about it.
+            Handler::Done(done) if !done.has_success && is_item(workplace) => {}
+            Handler::Done(_) => {
                 last.record(workplace, task, AfterFailure::GoOn);
                 return Handled::Mended { output: last.failed.output, attempt: last.attempt };
             }
-            Err(Finished::Interrupted) => return Handled::Interrupted,
-            Err(Finished::Stop { .. } | Finished::Skipped { .. } | Finished::GoOn(_)) => {}
+            Handler::Failed(_) => {}
         }
     }
     match &task.step.on_failure {
         Some(on_failure) => mend(workplace, task, scope, on_failure, last).await,
-        None if task.step.continue_on_error || is_tolerated(task.step, &last.failed.failure) => {
-            last.go_on(workplace, task)
-        }
+        None if is_tolerated(task.step, &last.failed.failure) => last.go_on(workplace, task),
         None => {
             let Failed { failure, output, .. } = last.failed;
             Handled::Stop { failure, output, attempt: last.attempt }
@@ -137,10 +137,11 @@ pub(super) fn is_stopped(workplace: &Workplace, failure: &Failure) -> bool {
     failure.kind == FailureKind::Cancelled && workplace.is_over()
 }
 
-/// Returns whether the run goes on because `on_incomplete` says so.
+/// Returns whether the run goes on because `continue_on_error` or `on_incomplete` says so.
 fn is_tolerated(step: &Step, failure: &Failure) -> bool {
-    failure.kind == FailureKind::ValidationFailed
-        && step.validate.as_ref().is_some_and(|validate| !validate.fail_workflow)
+    let is_judged = failure.kind == FailureKind::ValidationFailed
+        && step.validate.as_ref().is_some_and(|validate| !validate.fail_workflow);
+    step.continue_on_error || is_judged
 }
 
 /// Runs the handler, and the original again as often as allowed.
@@ -194,18 +195,38 @@ async fn run_handler(
         (own, outer) => own.or(outer),
     };
     let prefix = format!("{}.on_failure", task.path);
-    match sequence(workplace, &on_failure.steps, &prefix, deadline, scope).await {
-        Ok(printed) => {
-            for name in &on_failure.captures {
-                scope.capture(name, printed.clone().into());
-            }
-            Handler::Succeeded(printed)
+    let handled = run_steps(workplace, &on_failure.steps, &prefix, deadline, scope).await;
+    if let Handler::Done(done) = &handled {
+        for name in &on_failure.captures {
+            scope.capture(name, done.printed.clone().into());
         }
+    }
+    handled
+}
+
+/// Runs the steps of a handler; what fails among them is not counted as a failed step.
+async fn run_steps(
+    workplace: &Workplace,
+    steps: &[Step],
+    prefix: &str,
+    deadline: Option<Instant>,
+    scope: &mut Scope,
+) -> Handler {
+    let failed = scope.failed;
+    let ended = sequence(workplace, steps, prefix, deadline, scope).await;
+    scope.failed = failed;
+    match ended {
+        Ok(done) => Handler::Done(done),
         Err(Finished::Interrupted) => Handler::Interrupted,
         Err(Finished::Stop { failure, .. }) => Handler::Failed(failure),
         // `sequence` ends early only by the two above.
-        Err(Finished::Skipped { .. } | Finished::GoOn(_)) => Handler::Succeeded(String::new()),
+        Err(Finished::Skipped { .. } | Finished::GoOn(_)) => Handler::Done(StepsDone::default()),
     }
+}
+
+/// Returns whether the step belongs to an item, which fails with a step that nothing recovers.
+fn is_item(workplace: &Workplace) -> bool {
+    workplace.identity.item.is_some()
 }
 
 /// Decides what the step's failure means for its phase.
@@ -216,30 +237,35 @@ fn verdict(
     handled: Handler,
     mut last: Last,
 ) -> Handled {
-    let handler_failed = match handled {
-        Handler::Succeeded(printed) => {
-            if on_failure.strategy == Strategy::Fallback {
-                last.record(workplace, task, AfterFailure::GoOn);
-                let mut output = last.failed.output;
-                output.instead = Some(printed);
-                output.exit_code = 0;
-                return Handled::Mended { output, attempt: last.attempt };
-            }
-            None
+    let (end, printed, broken) = match handled {
+        Handler::Done(StepsDone { printed, has_success: true }) => {
+            (HandlerEnd::Succeeded, printed, None)
         }
-        Handler::Failed(failure) => Some(failure),
+        Handler::Done(StepsDone { printed, has_success: false }) => {
+            (HandlerEnd::Idle, printed, None)
+        }
+        Handler::Failed(failure) => (HandlerEnd::Failed, String::new(), Some(failure)),
         Handler::Interrupted => return Handled::Interrupted,
     };
-    // A clean-up never changes the verdict.
-    let fatal = on_failure.handler_failure_fatal && on_failure.strategy != Strategy::Cleanup;
-    let stops = on_failure.fail_workflow || (fatal && handler_failed.is_some());
-    if !stops {
-        return last.go_on(workplace, task);
+    let is_tolerated = is_tolerated(task.step, &last.failed.failure);
+    match on_failure.verdict(is_item(workplace), end, is_tolerated) {
+        StepVerdict::Recovered => {
+            last.record(workplace, task, AfterFailure::GoOn);
+            let mut output = last.failed.output;
+            if on_failure.strategy == Strategy::Fallback {
+                output.instead = Some(printed);
+                output.exit_code = 0;
+            }
+            Handled::Mended { output, attempt: last.attempt }
+        }
+        StepVerdict::Ignored => last.go_on(workplace, task),
+        StepVerdict::Failed => {
+            if let Some(broken) = broken.filter(|_| on_failure.handler_failure_fatal) {
+                let message = &mut last.failed.failure.message;
+                *message = format!("{message} (its handler failed: {})", broken.message);
+            }
+            let Failed { failure, output, .. } = last.failed;
+            Handled::Stop { failure, output, attempt: last.attempt }
+        }
     }
-    if let (true, Some(handler)) = (fatal, handler_failed) {
-        let message = &mut last.failed.failure.message;
-        *message = format!("{message} (its handler failed: {})", handler.message);
-    }
-    let Failed { failure, output, .. } = last.failed;
-    Handled::Stop { failure, output, attempt: last.attempt }
 }

@@ -85,7 +85,7 @@ async fn judge(
     let prefix = format!("{}.validate", task.path);
     let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
-        Ok(printed) => (true, printed),
+        Ok(done) => (true, done.printed),
         Err(Finished::Stop { failure, log, .. }) if !is_agent && is_judgement(&failure) => {
             // The failure keeps only the end of the output, and that of standard error first.
             let printed = log.as_ref().and_then(|range| logged(workplace, range));

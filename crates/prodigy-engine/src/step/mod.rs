@@ -56,12 +56,34 @@ pub struct Scope {
     pub captures: BTreeMap<String, Value>,
     /// How steps with an id ended since the scope was made.
     pub inner: BTreeMap<String, StepResult>,
+    /// The steps that failed without failing their phase since the scope was made.
+    pub failed: FailedSteps,
+}
+
+/// How many steps failed without failing their phase, those of handlers left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailedSteps {
+    /// A new try or a handler recovered them.
+    pub recovered: u32,
+    /// They stayed failed.
+    pub ignored: u32,
+}
+
+impl FailedSteps {
+    fn count(&mut self, status: StepStatus) {
+        match status {
+            StepStatus::Recovered => self.recovered += 1,
+            StepStatus::Failed => self.ignored += 1,
+            StepStatus::Success | StepStatus::Skipped => {}
+        }
+    }
 }
 
 impl Scope {
     /// Starts from the variables of a job.
     pub fn new(vars: Vars) -> Self {
-        Self { vars, captures: BTreeMap::new(), inner: BTreeMap::new() }
+        let (captures, inner) = (BTreeMap::new(), BTreeMap::new());
+        Self { vars, captures, inner, failed: FailedSteps::default() }
     }
 
     /// Sets a captured variable.
@@ -96,6 +118,8 @@ impl Scope {
             job::set_step_result(&mut self.vars, &id, &result);
             self.inner.insert(id, result);
         }
+        self.failed.recovered += other.failed.recovered;
+        self.failed.ignored += other.failed.ignored;
     }
 }
 

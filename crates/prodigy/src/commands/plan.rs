@@ -12,7 +12,7 @@ use prodigy_core::{
     duration,
     event::RunOptions,
     vars::Vars,
-    workflow::{AutoCommit, Body, Effects, MapReduce, Step, step_label},
+    workflow::{AutoCommit, Body, Effects, MapReduce, Step, Unrecovered, step_label},
 };
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ pub(super) fn show(
             "rounds": request.rounds(),
             "inputs": request.inputs,
             "parameters": request.parameters,
-            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, &known(request))),
+            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, false, &known(request))),
             "estimate": estimate.json(&extent),
             "hooks_not_run": request.repo.commit_hooks().map_err(context::git_error)?,
         });
@@ -136,7 +136,7 @@ pub(super) fn show(
     }
     work.lines(&known(request), out)?;
     match &workflow.merge {
-        Some(phase) => list("merge", &phase.steps, &known(request), out)?,
+        Some(phase) => list("merge", &phase.steps, false, &known(request), out)?,
         None => out.line("merge     plain git, asks first (`-y` says yes)")?,
     }
     if let Some(hooks) = skipped_hooks(&request.repo)? {
@@ -175,21 +175,24 @@ impl Work<'_> {
     /// Returns the part of the JSON document that differs between the kinds.
     fn fields(&self, vars: &Vars) -> Vec<(String, Value)> {
         match self {
-            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, vars))],
+            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, false, vars))],
             Self::Items(parts, chosen, at_once) => {
                 let places = Places::new(&parts.map, chosen, *at_once);
                 let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
                 let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
                 let map = json!({
-                    "steps": rows(&parts.map.steps, vars),
+                    "steps": rows(&parts.map.steps, true, vars),
                     "max_parallel": at_once,
                     "items": chosen.json(),
                     "worktrees": places.json(),
-                    "worktree_setup": rows(places.setup(), vars),
+                    "worktree_setup": rows(places.setup(), true, vars),
                     "policy": policy::sentences(&parts.error_policy),
                 });
-                let phases =
-                    [("setup", rows(setup, vars)), ("map", map), ("reduce", rows(reduce, vars))];
+                let phases = [
+                    ("setup", rows(setup, false, vars)),
+                    ("map", map),
+                    ("reduce", rows(reduce, false, vars)),
+                ];
                 phases.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
             }
         }
@@ -198,25 +201,25 @@ impl Work<'_> {
     /// Shows the part for people that differs between the kinds.
     fn lines(&self, vars: &Vars, out: &mut Output) -> Result<(), CliError> {
         match self {
-            Self::Steps(steps) => list("steps", steps, vars, out),
+            Self::Steps(steps) => list("steps", steps, false, vars, out),
             Self::Items(parts, chosen, at_once) => {
                 let places = Places::new(&parts.map, chosen, *at_once);
                 if let Some(setup) = &parts.setup {
-                    list("setup", &setup.phase.steps, vars, out)?;
+                    list("setup", &setup.phase.steps, false, vars, out)?;
                 }
                 chosen.lines(&parts.map, vars, out)?;
                 out.line(format_args!("worktrees {}", places.line()))?;
                 if !places.setup().is_empty() {
-                    list("new worktree", places.setup(), vars, out)?;
+                    list("new worktree", places.setup(), true, vars, out)?;
                 }
                 let title = format!("map       {} at once", places.at_once);
-                list(&title, &parts.map.steps, vars, out)?;
+                list(&title, &parts.map.steps, true, vars, out)?;
                 for (number, line) in policy::sentences(&parts.error_policy).iter().enumerate() {
                     let title = if number == 0 { "policy" } else { "" };
                     out.line(format_args!("{title:<10}{line}"))?;
                 }
                 match &parts.reduce {
-                    Some(reduce) => list("reduce", &reduce.steps, vars, out),
+                    Some(reduce) => list("reduce", &reduce.steps, false, vars, out),
                     None => Ok(()),
                 }
             }
@@ -231,8 +234,15 @@ pub(super) fn known(request: &Request) -> Vars {
     vars
 }
 
-/// Shows some steps: what they are called, and what they do, in full.
-fn list(title: &str, steps: &[Step], vars: &Vars, out: &mut Output) -> Result<(), CliError> {
+/// Shows some steps: what they are called, and what they do, in full. `is_item` is whether they
+/// run for each item.
+fn list(
+    title: &str,
+    steps: &[Step],
+    is_item: bool,
+    vars: &Vars,
+    out: &mut Output,
+) -> Result<(), CliError> {
     out.line(title)?;
     for (number, step) in steps.iter().enumerate() {
         for (row, line) in action::named(step, vars).into_iter().enumerate() {
@@ -241,7 +251,7 @@ fn list(title: &str, steps: &[Step], vars: &Vars, out: &mut Output) -> Result<()
                 _ => out.line(format_args!("       {line}"))?,
             }
         }
-        let notes = notes(step);
+        let notes = notes(step, is_item);
         if !notes.is_empty() {
             out.line(format_args!("       {}", notes.join(" · ")))?;
         }
@@ -250,12 +260,12 @@ fn list(title: &str, steps: &[Step], vars: &Vars, out: &mut Output) -> Result<()
 }
 
 /// Returns some steps for the JSON document.
-fn rows(steps: &[Step], vars: &Vars) -> Value {
-    steps.iter().enumerate().map(|(number, step)| row(number, step, vars)).collect()
+fn rows(steps: &[Step], is_item: bool, vars: &Vars) -> Value {
+    steps.iter().enumerate().map(|(number, step)| row(number, step, is_item, vars)).collect()
 }
 
 /// Returns a step for the JSON document.
-fn row(number: usize, step: &Step, vars: &Vars) -> Value {
+fn row(number: usize, step: &Step, is_item: bool, vars: &Vars) -> Value {
     let (kind, text) = action::parts(step, vars);
     json!({
         "step": number + 1,
@@ -263,7 +273,7 @@ fn row(number: usize, step: &Step, vars: &Vars) -> Value {
         "name": step_label(step),
         "action": kind,
         "text": text,
-        "notes": notes(step),
+        "notes": notes(step, is_item),
     })
 }
 
@@ -285,7 +295,7 @@ fn effects(step: &Step) -> Option<String> {
 }
 
 /// Returns what is special about a step.
-fn notes(step: &Step) -> Vec<String> {
+fn notes(step: &Step, is_item: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(when) = &step.when {
         notes.push(format!("when {}", when.source()));
@@ -310,9 +320,13 @@ fn notes(step: &Step) -> Vec<String> {
         notes.push("validated".to_owned());
     }
     if let Some(handler) = &step.on_failure {
-        let then = if handler.fail_workflow { "stops" } else { "goes on" };
+        let then = match (handler.unrecovered, is_item) {
+            (Unrecovered::Fail, _) => "then stops",
+            (Unrecovered::FailItem, true) => "fails the item if it does not help",
+            (Unrecovered::FailItem, false) | (Unrecovered::GoOn, _) => "then goes on",
+        };
         let steps = count(handler.steps.len(), "handler step");
-        notes.push(format!("on failure: {steps}, then {then}"));
+        notes.push(format!("on failure: {steps}, {then}"));
     } else if step.continue_on_error {
         notes.push("a failure does not stop the run".to_owned());
     }

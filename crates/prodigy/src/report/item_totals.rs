@@ -100,6 +100,9 @@ pub(super) fn counts(map: &MapState) -> String {
     if map.counts.recovered > 0 {
         parts.push(format!("{} of them recovered from a failed step", map.counts.recovered));
     }
+    if map.counts.ignored > 0 {
+        parts.push(format!("{} of them with an ignored failure", map.counts.ignored));
+    }
     let mut push = |number: u32, what: &str| {
         if number > 0 {
             parts.push(format!("{number} {what}"));

@@ -207,9 +207,9 @@ impl Teller {
         let Some(item) = &record.item_id else { return Vec::new() };
         match &record.event {
             Event::AgentCompleted(done) => {
-                let (sign, how) = match done.recovered {
-                    0 => (Sign::Tick, ""),
-                    _ => (Sign::Tilde, " (recovered)"),
+                let (sign, how) = match done.failed_steps() {
+                    None => (Sign::Tick, String::new()),
+                    Some(how) => (Sign::Tilde, format!(" ({how})")),
                 };
                 let text = format!("{item}{how}  {}", took(done.duration_ms));
                 if done.has_commits() {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{AfterFailure, Event, Mode, Record, is_top_level},
+    event::{AfterFailure, Event, Mode, Record, StepStatus, is_top_level},
     failure::Failure,
     ids::{ItemId, JobId},
     job::{End, Job, Stage},
@@ -90,6 +90,8 @@ struct Report<'a, W> {
     names: HashMap<String, String>,
     /// How often items were replayed so far.
     replays: HashMap<ItemId, u32>,
+    /// Remarks on test cases that have not ended.
+    remarks: HashMap<String, String>,
 }
 
 /// How a test case ended.
@@ -116,6 +118,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             under_way: HashMap::new(),
             names: HashMap::new(),
             replays: HashMap::new(),
+            remarks: HashMap::new(),
         }
     }
 
@@ -166,6 +169,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         match &record.event {
             Event::AgentCompleted(done) => {
                 self.add(id, done.duration_ms);
+                self.remark(id, done.failed_steps());
                 if !done.has_commits() {
                     self.case(id, &Verdict::Passed)?;
                 }
@@ -234,6 +238,12 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             Event::StepCompleted(done) if is_top_level(&done.step) => {
                 let name = self.named(&done.step);
                 self.add(&name, done.duration_ms);
+                let remark = match done.status {
+                    StepStatus::Success | StepStatus::Skipped => None,
+                    StepStatus::Recovered => Some("recovered"),
+                    StepStatus::Failed => Some("failed and ignored"),
+                };
+                self.remark(&name, remark.map(str::to_owned));
                 self.case(&name, &Verdict::Passed)?;
             }
             Event::StepFailed { step, then: AfterFailure::Stop, duration_ms, .. }
@@ -322,19 +332,34 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         }
     }
 
+    /// Takes in what is to be said of a test case, or that there is nothing any more.
+    fn remark(&mut self, name: &str, remark: Option<String>) {
+        match remark {
+            Some(remark) => self.remarks.insert(name.to_owned(), remark),
+            None => self.remarks.remove(name),
+        };
+    }
+
     /// Takes in that something of a test case took a while.
     fn add(&mut self, name: &str, millis: u64) {
         *self.under_way.entry(name.to_owned()).or_default() += millis;
     }
 
-    fn case(&mut self, name: &str, verdict: &Verdict<'_>) -> io::Result<()> {
-        let millis = self.under_way.remove(name).unwrap_or(0);
+    fn case(&mut self, case: &str, verdict: &Verdict<'_>) -> io::Result<()> {
+        let millis = self.under_way.remove(case).unwrap_or(0);
         self.millis += millis;
         self.tests += 1;
-        let (name, class, time) = (attribute(name), attribute(&self.class), seconds(millis));
+        let (name, class, time) = (attribute(case), attribute(&self.class), seconds(millis));
         write!(self.out, r#"    <testcase name="{name}" classname="{class}" time="{time}""#)?;
+        let remark = self.remarks.remove(case);
         match verdict {
-            Verdict::Passed => writeln!(self.out, "/>"),
+            Verdict::Passed => match remark {
+                None => writeln!(self.out, "/>"),
+                Some(remark) => {
+                    let remark = text(&remark);
+                    writeln!(self.out, "><system-out>{remark}</system-out></testcase>")
+                }
+            },
             Verdict::Skipped(reason) => {
                 self.skipped += 1;
                 let reason = attribute(reason);

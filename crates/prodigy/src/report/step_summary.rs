@@ -78,6 +78,9 @@ fn items(map: &MapState, row: &mut impl FnMut(&str, String)) {
     row("Items", map.total.to_string());
     row("Successful", map.counts.successful.to_string());
     row("Recovered from a failed step", map.counts.recovered.to_string());
+    if map.counts.ignored > 0 {
+        row("With an ignored failure", map.counts.ignored.to_string());
+    }
     row("In the dead letter queue", map.counts.dead_lettered.to_string());
     row("Left out", map.counts.skipped.to_string());
     row("Waiting", (map.pending() + map.under_way()).to_string());

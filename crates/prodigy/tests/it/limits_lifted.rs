@@ -70,8 +70,7 @@ map:
     c step_completed 2
     job_completed completed_with_failures
     ");
-    let said: Vec<_> =
-        seen.stderr.lines().filter(|line| line.contains("limit is lifted")).collect();
+    let said: Vec<_> = seen.stderr.lines().filter(|line| line.contains("served again")).collect();
     assert_eq!(said.len(), 1, "{seen}");
 }
 

@@ -83,6 +83,7 @@ mod logs;
 mod map_breaker;
 mod map_conflict;
 mod map_git;
+mod map_handlers;
 mod map_items;
 mod map_phases;
 mod map_policy;

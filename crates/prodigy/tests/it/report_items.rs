@@ -600,6 +600,7 @@ fn the_json_document_of_a_job_has_its_items() {
           "total": 9,
           "successful": 0,
           "recovered": 0,
+          "ignored": 0,
           "dead_lettered": 3,
           "skipped": 0,
           "running": 2,

@@ -36,11 +36,12 @@ pub static HANDLER: RecordShape = RecordShape {
         .alias(&["max_retries"])
         .or("1"),
         KeyShape::new("fail_workflow", Shape::Bool, "Fails the phase if the step stays failed.")
-            .or("`false`"),
+            .or("in the steps of items `true`, else `false`"),
         KeyShape::new(
             "strategy",
             Shape::Word(&["recovery", "fallback", "cleanup", "custom"]),
-            "What the handler is for; with `fallback` its success is the step's success.",
+            "What the handler is for; with `fallback` its success is the step's success. `cleanup` \
+             and `custom` never recover the step.",
         )
         .or("`recovery`"),
         KeyShape::new("timeout", Shape::Duration, "The longest the handler may take.")

@@ -243,8 +243,8 @@ mod tests {
         | `claude` | text with `${…}` |  | A prompt for `claude`; it runs after `shell`. |
         | `commands` | list of [handler_step](#handler_step) |  | The steps to run. |
         | `max_attempts`, `max_retries` | a whole number from 1 | 1 | How often the original step is tried in all; the handler runs before each new try. |
-        | `fail_workflow` | `true` or `false` | `false` | Fails the phase if the step stays failed. |
-        | `strategy` | `recovery`, `fallback`, `cleanup` or `custom` | `recovery` | What the handler is for; with `fallback` its success is the step's success. |
+        | `fail_workflow` | `true` or `false` | in the steps of items `true`, else `false` | Fails the phase if the step stays failed. |
+        | `strategy` | `recovery`, `fallback`, `cleanup` or `custom` | `recovery` | What the handler is for; with `fallback` its success is the step's success. `cleanup` and `custom` never recover the step. |
         | `timeout` | a duration such as `30s`, or seconds | no limit | The longest the handler may take. |
         | `handler_failure_fatal` | `true` or `false` | `false` | Fails the phase if the handler fails. |
         | `capture` | name → text |  | Makes variables of the handler's combined output. |

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     diagnostic::Diagnostic,
     template::Dialect,
-    workflow::{OnFailure, Step, StepAction, Strategy},
+    workflow::{OnFailure, Step, StepAction, Strategy, Unrecovered},
     yaml::{Node, Yaml},
 };
 
@@ -46,17 +46,22 @@ const SHARED: &[&str] = &[
     "system_prompt",
 ];
 
-/// The handler of `on_failure: true`: the failure is on record and the run goes on.
-fn ignore(steps: Vec<Step>) -> OnFailure {
+/// A handler with these steps and nothing else.
+fn plain(steps: Vec<Step>) -> OnFailure {
     OnFailure {
         steps,
         strategy: Strategy::Recovery,
         max_attempts: NonZeroU32::MIN,
         timeout: None,
         handler_failure_fatal: false,
-        fail_workflow: false,
+        unrecovered: Unrecovered::FailItem,
         captures: Vec::new(),
     }
+}
+
+/// Returns the meaning of `fail_workflow`.
+fn unrecovered(fail_workflow: bool) -> Unrecovered {
+    if fail_workflow { Unrecovered::Fail } else { Unrecovered::GoOn }
 }
 
 impl Lower<'_> {
@@ -69,19 +74,19 @@ impl Lower<'_> {
         // Without a handler the keys beside it are left, and so reported.
         let node = fields.take("on_failure").filter(|node| node.as_bool() != Some(false))?;
         let mut handler = match &node.value {
-            Yaml::Bool(_) => ignore(Vec::new()),
+            Yaml::Bool(_) => OnFailure { unrecovered: Unrecovered::GoOn, ..plain(Vec::new()) },
             Yaml::Mapping(_) => self.handler(node, scope)?,
             Yaml::Null
             | Yaml::Integer(_)
             | Yaml::Float(_)
             | Yaml::String(_)
-            | Yaml::Sequence(_) => ignore(self.commands(node, scope)),
+            | Yaml::Sequence(_) => plain(self.commands(node, scope)),
         };
         let attempts = fields.take_either("max_attempts", "max_retries");
         let attempts = attempts.and_then(|node| self.count(node));
         handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
         let fail = fields.take("fail_workflow").and_then(|node| self.boolean(node));
-        handler.fail_workflow = fail.unwrap_or(handler.fail_workflow);
+        handler.unrecovered = fail.map_or(handler.unrecovered, unrecovered);
         if handler.strategy == Strategy::Cleanup && handler.max_attempts > NonZeroU32::MIN {
             let message = "a handler with `strategy: cleanup` never tries the step again";
             let help = "use `strategy: recovery`, or remove `max_attempts`";
@@ -93,12 +98,12 @@ impl Lower<'_> {
     fn handler(&mut self, node: &Node, scope: &Scope) -> Option<OnFailure> {
         let mut fields = self.fields(node)?;
         let steps = self.handler_steps(&mut fields, scope);
-        let mut handler = ignore(steps);
+        let mut handler = plain(steps);
         let attempts = fields.take_either("max_attempts", "max_retries");
         let attempts = attempts.and_then(|node| self.count(node));
         handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
-        let fail = fields.take("fail_workflow");
-        handler.fail_workflow = fail.is_some_and(|node| self.boolean(node) == Some(true));
+        let fail = fields.take("fail_workflow").and_then(|node| self.boolean(node));
+        handler.unrecovered = fail.map(unrecovered).unwrap_or_default();
         let strategy = fields.take("strategy").and_then(|node| self.word(node, STRATEGIES));
         handler.strategy = strategy.unwrap_or_default();
         handler.timeout = fields.take("timeout").and_then(|node| self.limit(node));

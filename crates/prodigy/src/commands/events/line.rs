@@ -130,7 +130,8 @@ impl Lines {
             Event::ItemsSelected { total, .. } => count(*total, "item"),
             Event::AgentStarted { attempt, .. } => again(*attempt).trim_start().to_owned(),
             Event::AgentCompleted(done) => {
-                format!("{}  {}", count(done.commits, "commit"), took(done.duration_ms))
+                let failed = done.failed_steps().map(|how| format!("  {how}")).unwrap_or_default();
+                format!("{}  {}{failed}", count(done.commits, "commit"), took(done.duration_ms))
             }
             Event::AgentFailed(one) => {
                 format!("{}  {}", failed(&one.failure), took(one.duration_ms))

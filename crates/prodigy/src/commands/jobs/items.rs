@@ -69,6 +69,7 @@ fn counts(items: &ItemSummary, is_running: bool) -> String {
         }
     };
     push(items.counts.recovered, "recovered");
+    push(items.counts.ignored, "with an ignored failure");
     push(items.counts.dead_lettered, "in the DLQ");
     push(items.counts.skipped, "left out");
     if is_running {
@@ -132,6 +133,7 @@ pub(super) fn document(items: &ItemSummary, is_running: bool, now: Timestamp) ->
         "total": items.total,
         "successful": items.counts.successful,
         "recovered": items.counts.recovered,
+        "ignored": items.counts.ignored,
         "dead_lettered": items.counts.dead_lettered,
         "skipped": items.counts.skipped,
         "running": items.running(),
