@@ -8,11 +8,12 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Everything asked for was done.
     Success = 0,
-    /// The job failed, or something unforeseen went wrong.
+    /// The job failed, none of its items succeeded, or something unforeseen went wrong.
     Failure = 1,
     /// The request made no sense.
     Usage = 2,
-    /// The job is done, and `--fail-on-dlq` was given and items are in the dead letter queue.
+    /// The job is done, and `--fail-on-dlq` was given and items are in the dead letter queue; or a
+    /// replay resolved nothing.
     DeadLetters = 3,
     /// No items were selected, and `--no-items fail` was given.
     NoItems = 4,
@@ -63,9 +64,13 @@ impl Exit {
     /// Returns what the code means, for the reference.
     fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "Everything asked for was done.",
+            Self::Success => {
+                "Everything asked for was done. A job of which some items failed and at least one \
+                 succeeded counts as done, and so does one for which no items were selected."
+            }
             Self::Failure => {
-                "The job failed, or something unforeseen went wrong; standard error says what."
+                "The job failed, its items ran and none of them succeeded (they failed or were left \
+                 out), or something unforeseen went wrong; standard error says what."
             }
             Self::Usage => {
                 "The request made no sense: an unknown flag, a missing file, a job that does not exist, a \
@@ -73,7 +78,8 @@ impl Exit {
             }
             Self::DeadLetters => {
                 "The job is done, some of its items are in the dead letter queue, and \
-                 `--fail-on-dlq` was given."
+                 `--fail-on-dlq` was given. Or `prodigy dlq retry` replayed dead letters and resolved \
+                 none of them; 8 and 10 come first."
             }
             Self::NoItems => "No items were selected, and `--no-items fail` was given.",
             Self::StoppedByPolicy => {
@@ -124,7 +130,9 @@ pub(crate) fn markdown() -> String {
         page.extend(["| ", &(*exit as u8).to_string(), " | ", exit.meaning(), " |\n"]);
     }
     page.push_str(
-        "\n`prodigy dlq status --check` ends as monitoring systems expect it: 0 if all is well, 1 if \
+        "\n`prodigy simulate` ends with the code that the run would end with. `prodigy resume` of a job \
+         that is already completed repeats its code: 0, or 1 if none of its items succeeded.\n\
+         \n`prodigy dlq status --check` ends as monitoring systems expect it: 0 if all is well, 1 if \
          there is an alert, 2 if nobody knows what happened.\n\
          \nA command whose reader goes away (`prodigy events JOB | head`) ends quietly with 0.\n",
     );

@@ -57,6 +57,11 @@ pub(crate) fn milliseconds(seconds: f64) -> String {
 
 /// Runs a command that must succeed, its output thrown away, and returns how long it took.
 pub(crate) fn time(command: &mut Command) -> Result<Duration, Error> {
+    time_ending_with(0, command)
+}
+
+/// Does the same with a command that must end with an exit code.
+pub(crate) fn time_ending_with(code: i32, command: &mut Command) -> Result<Duration, Error> {
     let shown = format!("{command:?}");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let began = Instant::now();
@@ -66,7 +71,7 @@ pub(crate) fn time(command: &mut Command) -> Result<Duration, Error> {
         .wait_with_output()
         .map_err(|source| Error::Start { program: shown.clone(), source })?;
     let duration = began.elapsed();
-    if output.status.success() {
+    if output.status.code() == Some(code) {
         return Ok(duration);
     }
     Err(Error::Failed {

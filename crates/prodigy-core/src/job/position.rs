@@ -14,6 +14,11 @@ impl Job {
         self.failed_steps + self.failed_inside + items
     }
 
+    /// Returns whether items ran and none of them succeeded.
+    pub fn has_no_success(&self) -> bool {
+        self.map.as_ref().is_some_and(|map| map.total > 0 && map.counts.successful == 0)
+    }
+
     /// Returns whether its steps run once each, or for many items.
     pub fn mode(&self) -> Mode {
         self.started.as_ref().map_or(Mode::Sequential, |started| started.mode)

@@ -359,7 +359,7 @@ impl Job {
 }
 
 /// Returns whether an inner step does work of its own, rather than judge or mend another's.
-fn is_work(path: &str) -> bool {
+pub(super) fn is_work(path: &str) -> bool {
     let mending = ["on_failure", "on_exit_code", "validate", "on_incomplete"];
     !path.split('.').any(|part| mending.contains(&part))
 }

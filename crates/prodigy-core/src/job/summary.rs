@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Costs, End, ItemSummary, KeptSummary, Warnings};
+use super::{Costs, End, ItemSummary, KeptSummary, Warnings, state::is_work};
 use crate::{
     Timestamp,
     event::{
@@ -29,8 +29,10 @@ pub struct Summary {
     pub records: u64,
     /// How many top-level steps are done, over all rounds.
     pub steps_done: u32,
-    /// How many of them failed without ending the job.
+    /// How many steps failed without ending the job, those of loops and of the merge included.
     pub steps_failed: u32,
+    /// Those inside the top-level step or phase that is under way; they count once it is over.
+    failing_inside: u32,
     /// How many top-level steps there are, over all rounds.
     pub steps_total: u32,
     /// The top-level step that was started last and has not ended: its path and name.
@@ -110,6 +112,7 @@ impl Summary {
             }
             Event::JobResumed { workflow, budget, options, .. } => {
                 self.resumed += 1;
+                self.failing_inside = 0;
                 self.end = None;
                 self.overspent = None;
                 // A run that died ended with the record before this one.
@@ -135,11 +138,18 @@ impl Summary {
             }
             Event::StepStarted { step, name, .. } if is_top_level(step) => {
                 self.running = Some((step.clone(), name.clone()));
+                self.failing_inside = 0;
             }
             Event::StepCompleted(step) if is_top_level(&step.step) => {
                 self.running = None;
                 self.steps_done += 1;
                 self.steps_failed += u32::from(step.status == StepStatus::Failed);
+                self.steps_failed += std::mem::take(&mut self.failing_inside);
+            }
+            Event::StepCompleted(step)
+                if step.status == StepStatus::Failed && is_work(&step.step) =>
+            {
+                self.failing_inside += 1;
             }
             Event::StepSkipped { step, .. } if is_top_level(step) => {
                 self.running = None;
@@ -155,7 +165,10 @@ impl Summary {
             Event::WorktreeMerged { commit, .. } => self.merged = Some(commit.clone()),
             Event::WorktreeCleaned { .. } => self.worktree = None,
             Event::PhaseStarted { phase, .. } => self.start_phase(*phase),
-            Event::PhaseCompleted { .. } => self.phase = None,
+            Event::PhaseCompleted { .. } => {
+                self.phase = None;
+                self.steps_failed += std::mem::take(&mut self.failing_inside);
+            }
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, record.timestamp));
             }

@@ -22,7 +22,10 @@ use prodigy_core::{
     workflow::{EnvVar, Workflow},
 };
 
-use super::{Confirm, Error, Replay, Reporter, Run, options, parts::Parts, replay::Planned};
+use super::{
+    Confirm, Error, Replay, Reporter, Run, options, parts::Parts, replay::Planned,
+    replay_ends::ReplayedItems,
+};
 use crate::{
     agent::Agent,
     clock,
@@ -206,8 +209,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         None => Planned::default(),
     };
     if matches!(fold.end, Some(End::Completed(_))) && reopened.is_none() {
-        let has_dead_letters = fold.map.is_some_and(|map| map.counts.dead_lettered > 0);
-        return Err(Error::Completed { job, has_dead_letters });
+        return Err(Error::Completed { job, state: Box::new(fold) });
     }
     if reopened.is_some() {
         // What the items come to is found out anew; if nothing changes, it is the same again.
@@ -226,6 +228,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     parts.replays = Arc::new(replays);
     parts.gate = gate;
     parts.before = opened.last_seq;
+    parts.replayed_before = ReplayedItems::of(&fold);
     if let Some(torn) = &opened.torn {
         parts.note(&format!(
             "the last record of the journal was cut off: `{}` line {} was saved to `{}`",

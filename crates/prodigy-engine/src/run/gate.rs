@@ -19,7 +19,10 @@ use prodigy_core::{
     replay::{Asked, ReplayAction, Ruling, Verdict},
 };
 
-use super::{Error, PolicyInForce, Run, Settings};
+use super::{
+    Error, PolicyInForce, Run, Settings,
+    replay_ends::{ReplayEnds, ReplayedItems},
+};
 use crate::{
     audit::Audit,
     clock,
@@ -55,6 +58,8 @@ pub struct Refused {
 pub struct Replayed {
     /// How many were claimed.
     pub claimed: u32,
+    /// What the run came to with those it claimed and those it found under way.
+    pub ends: ReplayEnds,
     /// Those that were not claimed after all.
     pub refused: Vec<Refused>,
     /// The causes of which no more were tried.
@@ -266,7 +271,8 @@ impl Run {
         let replays = &self.parts.replays;
         let (claimed, stopped) = (replays.claimed(), replays.stopped().cloned().collect());
         let refused = self.parts.gate.as_mut().map(|gate| std::mem::take(&mut gate.refused));
-        Replayed { claimed, refused: refused.unwrap_or_default(), stopped }
+        let ends = self.parts.replayed_before.until(ReplayedItems::of(&self.job), claimed);
+        Replayed { claimed, ends, refused: refused.unwrap_or_default(), stopped }
     }
 
     /// Returns what is known of a replay that another run announced and did not finish.

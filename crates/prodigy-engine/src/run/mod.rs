@@ -29,6 +29,7 @@ mod put_away;
 mod records;
 mod recover;
 mod replay;
+mod replay_ends;
 mod resolve;
 mod results;
 mod secure;
@@ -56,6 +57,7 @@ pub use files::{PatternError, matching_files};
 pub use furnish::bring_along;
 pub use gate::{Refused, Replayed};
 pub use replay::{PolicyInForce, Replay, Which};
+pub use replay_ends::ReplayEnds;
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {
@@ -117,12 +119,12 @@ pub enum Error {
         job: JobId,
     },
     /// The job is over.
-    #[error("job `{job}` is completed: there is nothing to resume")]
+    #[error("job `{job}` is already completed")]
     Completed {
         /// The job.
         job: JobId,
-        /// Whether some of its items are dead letters.
-        has_dead_letters: bool,
+        /// Its state.
+        state: Box<Job>,
     },
     /// The job belongs to another repository.
     #[error("job `{job}` belongs to `{}`", repository.display())]

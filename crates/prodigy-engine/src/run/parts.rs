@@ -18,7 +18,8 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{
-    Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge, phase_steps, spending::Purse,
+    Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge, phase_steps,
+    replay_ends::ReplayedItems, spending::Purse,
 };
 use crate::{
     audit::Audit,
@@ -90,6 +91,8 @@ pub(super) struct Parts {
     pub(super) letters: Option<DeadLetters>,
     /// The last record of the runs before; 0 if there were none.
     pub(super) before: u64,
+    /// The replays of the runs before.
+    pub(super) replayed_before: ReplayedItems,
     /// What `${map.…}` shows, once the items are done.
     pub(super) map_vars: Option<Value>,
     /// When the phase that is under way has to be over.
@@ -173,6 +176,7 @@ impl Parts {
             spool: None,
             letters: None,
             before: 0,
+            replayed_before: ReplayedItems::default(),
             map_vars: None,
             deadline: None,
             commits: 0,

@@ -138,7 +138,8 @@ fn run(
         let began = Instant::now();
         match trial.start(&args, kill)? {
             None => kills_left -= 1,
-            Some(status) if status.success() => {
+            // It ends with 3 if nothing that it replayed was resolved.
+            Some(status) if matches!(status.code(), Some(0 | 3)) => {
                 replay.get_or_insert(began.elapsed());
             }
             Some(status) => {

@@ -28,6 +28,7 @@ pub(crate) mod repair;
 mod resumable;
 pub(crate) mod resume;
 pub(crate) mod run;
+mod run_end;
 pub(crate) mod schema;
 mod secrets;
 mod setup;

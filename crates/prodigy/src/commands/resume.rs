@@ -22,7 +22,10 @@ use super::{
     run::Sizes,
     setup,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workflow_file};
+use crate::{
+    cli::Args, error::CliError, exit::Exit, input, output::Output, report::exit_code::ExitRules,
+    workflow_file,
+};
 
 /// Take up a job that stopped before its end
 ///
@@ -30,6 +33,9 @@ use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output, workf
 /// state of the worktree in which it began, an item from the beginning. Items in the dead letter
 /// queue are tried again where their reasons allow it. The workflow is the one that the job began with.
 /// A job that is named is found from any directory.
+///
+/// A job that is already completed is left as it is, and its exit code repeated: 0, or 1 if none of
+/// its items succeeded. So a script can resume until that is all there is to do.
 ///
 /// Exit codes: those of `prodigy run`, and 75 if another process works on the job.
 #[derive(clap::Args, Debug)]
@@ -100,7 +106,8 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     };
     let resumption = Resumption { job: job.clone(), lock, changed, replay, given };
     let (profile, max_parallel) = (started.profile, given.max_parallel);
-    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal: None };
+    let exit = ExitRules { fail_on_dlq: given.fail_on_dlq, retry: None };
+    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal: None, exit };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 

@@ -24,14 +24,17 @@ use super::{
     parameters, plan, setup,
     spending::SpendingArgs,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+use crate::{
+    cli::Args, error::CliError, exit::Exit, output::Output, report::exit_code::ExitRules,
+    workflow_file,
+};
 
 /// Run a workflow in a worktree of its own and merge the result
 ///
 /// The checkout you start from is not touched until the final merge. The run can be
 /// stopped or killed at any moment and taken up again with `prodigy resume`.
 ///
-/// Exit codes: 0 done, 1 failed, 2 usage, 3 items in the dead letter queue and
+/// Exit codes: 0 done, 1 failed or no item succeeded, 2 usage, 3 items in the dead letter queue and
 /// `--fail-on-dlq`, 4 no items and `--no-items fail`, 5 stopped by the error policy,
 /// 6 budget spent, 7 merge outstanding, 9 file invalid, 75 usage limit and `--no-wait`,
 /// 130 stopped by Ctrl-C, 143 stopped by a signal.
@@ -242,8 +245,8 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     let items = given.map(|given| given.bytes);
     let beginning = Beginning { job: job.clone(), started, texts: file.texts(), items };
     let profile = beginning.started.profile.clone();
-    let max_parallel = options.max_parallel;
-    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal };
+    let (max_parallel, exit) = (options.max_parallel, ExitRules::default());
+    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal, exit };
     setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
 }
 

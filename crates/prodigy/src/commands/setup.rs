@@ -27,6 +27,7 @@ use super::{
     found::found,
     lookup::job_error,
     run::Rehearsed,
+    run_end::RunEnd,
     secrets::{masked, secrets},
 };
 use crate::{
@@ -36,9 +37,11 @@ use crate::{
     exit::Exit,
     input,
     output::Output,
-    replay_policy,
+    output_file, replay_policy,
     report::{
-        diagnostics, junit,
+        diagnostics,
+        exit_code::ExitRules,
+        junit,
         notebook::{self, Bookkeeping},
         progress, replays, step_summary,
         summary::{self, Over},
@@ -57,6 +60,8 @@ pub(super) struct World {
     pub(super) junit: Option<PathBuf>,
     /// How the workflow is rehearsed, if it is.
     pub(super) rehearsal: Option<Rehearsed>,
+    /// What else decides over the exit code.
+    pub(super) exit: ExitRules,
 }
 
 /// Prepares a run, starts it, and sees it through to its summary.
@@ -70,39 +75,42 @@ pub(super) fn go(
 ) -> Result<Exit, CliError> {
     let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
     let (reporter, notebook) = Bookkeeping::of(reporter);
-    let junit = world.junit.clone();
+    let (junit, rules) = (world.junit.clone(), world.exit);
+    if let Some(path) = &junit {
+        output_file::check(path)?;
+    }
     let is_rehearsal = world.rehearsal.is_some();
     let settings = settings(args, world, file, reporter, out)?;
-    let kept_at = settings.layout.clone();
-    let (ending, fold, replayed) =
-        see_through(settings, job, async |settings| begin(settings)?.go().await)?;
+    let layout = settings.layout.clone();
+    let RunEnd { ending, state, replayed, is_new } =
+        see_through(settings, job, async |settings| match begin(settings) {
+            Ok(run) => run.go().await.map(RunEnd::of),
+            Err(run::Error::Completed { state, .. }) => Ok(RunEnd::before(*state)),
+            Err(error) => Err(error),
+        })?;
     replays::tell(&replayed, out);
     let notebook = notebook::taken(&notebook);
-    let notebook = notebook.whole(&kept_at, job).map_err(|error| job_error(job, error))?;
-    let program = context::program(args);
-    let (layout, id) = (&kept_at, job);
+    let notebook = notebook.whole(&layout, job).map_err(|error| job_error(job, error))?;
     let over = Over {
-        program: &program,
-        layout,
-        id,
-        job: &fold,
+        program: &context::program(args),
+        layout: &layout,
+        id: job,
+        job: &state,
         ending,
         notebook: &notebook,
+        replays: replayed.ends,
         is_rehearsal,
     };
-    finish(&over, out);
+    if is_new {
+        finish(&over, out);
+    } else {
+        summary::show_already_completed(&over, out);
+    }
     if let Some(path) = &junit {
-        junit::write(path, &kept_at, job, &fold)
+        junit::write(path, &layout, job, &state)
             .map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
     }
-    let dead = fold.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
-    let exit = summary::exit(ending);
-    if exit == Exit::Success && replays::is_denied(&replayed) {
-        return Ok(Exit::ReplayDenied);
-    }
-    let fails_on_dlq = fold.started.as_ref().is_some_and(|started| started.options.fail_on_dlq);
-    let is_refused = exit == Exit::Success && fails_on_dlq && dead > 0;
-    Ok(if is_refused { Exit::DeadLetters } else { exit })
+    Ok(rules.exit(ending, &state, &replayed))
 }
 
 /// Looks at what dead letters changed outside, without running the job.
@@ -338,9 +346,6 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         }
         run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
             (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
-        }
-        run::Error::Completed { has_dead_letters: true, .. } => {
-            (Exit::Usage, Some(format!("`prodigy dlq retry {job}` replays its dead letters")))
         }
         run::Error::Completed { .. } => {
             (Exit::Usage, Some(format!("`prodigy jobs show {job}` shows how it ended")))

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use prodigy_core::{
     duration,
     event::{CompletedStatus, PauseReason},
-    job::{End, Ending, MapState, Stage},
+    job::{End, Ending, MapState},
     metrics::ErrorMetrics,
 };
+use prodigy_engine::run::ReplayEnds;
 
 use super::{
     lines::{count, progress},
@@ -27,7 +28,7 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     let Some(end) = &over.job.end else { return };
     let cost = over.cost();
     let took = duration::show(over.notebook.took());
-    let headline = headline(end, over.ending);
+    let headline = headline(end, over);
     let progress = match over.ending {
         Ending::NoItems => String::new(),
         Ending::Completed
@@ -44,7 +45,7 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     }
     if let Some(map) = over.job.map.as_ref().filter(|map| map.total > 0) {
         out.note(format_args!("items: {}", counts(map)));
-        replayed(map, out);
+        replayed(over.replays, out);
         failures(map, over.notebook, out);
     }
     over.tell_more(out);
@@ -54,13 +55,14 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     }
 }
 
-fn headline(end: &End, ending: Ending) -> String {
+fn headline(end: &End, over: &Over<'_>) -> String {
     match end {
+        End::Completed(_) if over.job.has_no_success() => "failed: no item succeeded".to_owned(),
         End::Completed(CompletedStatus::Completed) => "completed".to_owned(),
         End::Completed(CompletedStatus::CompletedWithFailures) => {
             "completed with failures".to_owned()
         }
-        End::Failed { failure, .. } if ending == Ending::NoItems => one_line(&failure.message),
+        End::Failed { failure, .. } if over.ending == Ending::NoItems => one_line(&failure.message),
         End::Failed { step, failure } if step == "map" => {
             format!("failed: {}", one_line(&failure.message))
         }
@@ -75,22 +77,18 @@ fn headline(end: &End, ending: Ending) -> String {
     }
 }
 
-/// Says what became of the dead letters that were replayed.
-fn replayed(map: &MapState, out: &mut Output) {
-    let count = |of: fn(&Stage) -> bool| {
-        let found = map.items.iter().filter(|item| item.replays > 0 && of(&item.stage));
-        found.count()
-    };
-    let resolved = count(|stage| *stage == Stage::Successful);
-    let dead = count(|stage| *stage == Stage::DeadLettered);
-    let all = count(|_| true);
-    if all > 0 {
+/// Says what became of the dead letters that the run replayed.
+fn replayed(ends: ReplayEnds, out: &mut Output) {
+    let ReplayEnds { resolved, dead_lettered, waiting } = ends;
+    if resolved + dead_lettered + waiting > 0 {
         // Those that a stop cut off go on with the next run.
-        let waiting = match all - resolved - dead {
+        let waiting = match waiting {
             0 => String::new(),
             waiting => format!(", {waiting} waiting"),
         };
-        out.note(format_args!("replayed: {resolved} resolved, {dead} back in the DLQ{waiting}"));
+        out.note(format_args!(
+            "replayed: {resolved} resolved, {dead_lettered} back in the DLQ{waiting}"
+        ));
     }
 }
 
@@ -205,6 +203,9 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
     match end {
         End::Completed(_) if dead => {
             out.note(format_args!("next: {program} dlq show {id}"));
+        }
+        End::Completed(_) if job.has_no_success() => {
+            out.note(format_args!("next: {program} events {id} --type item_skipped"));
         }
         End::Completed(_) => out.note(format_args!("next: {program} events {id}")),
         End::Failed { .. } if over.ending == Ending::NoItems => {

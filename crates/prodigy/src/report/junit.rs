@@ -3,9 +3,8 @@
 use std::{
     borrow::Cow,
     collections::HashMap,
-    fs::File,
-    io::{self, BufWriter, SeekFrom, Write},
-    path::{Path, PathBuf},
+    io::{self, SeekFrom, Write},
+    path::Path,
 };
 
 use prodigy_core::{
@@ -16,6 +15,8 @@ use prodigy_core::{
 };
 use prodigy_engine::store::{self, Layout, Reader};
 
+use crate::output_file::{self, OutputFileError};
+
 /// The room that is kept for the numbers at the beginning, which are known at the end.
 const ROOM: usize = 160;
 
@@ -23,44 +24,11 @@ const ROOM: usize = 160;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The file cannot be written.
-    #[error("cannot write the JUnit report `{}`", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("there is no JUnit report")]
+    Write(#[from] OutputFileError),
     /// The journal cannot be read.
     #[error("cannot read the journal for the JUnit report")]
     Journal(#[source] store::Error),
-}
-
-/// Writes a job to a file: a test case for each item, or for each step if it has no items.
-///
-/// The journal is read once and nothing is gathered, so a job may have any number of items.
-/// Somebody who watches the file sees either the old report or the whole new one.
-pub(crate) fn write(path: &Path, layout: &Layout, id: &JobId, job: &Job) -> Result<(), Error> {
-    let failed = |source| Error::Write { path: path.to_owned(), source };
-    let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
-    let mut unfinished = std::ffi::OsString::from(".");
-    unfinished.push(name);
-    unfinished.push(format!(".{}", std::process::id()));
-    let unfinished = path.with_file_name(unfinished);
-    let records = Reader::open(layout, id).map_err(Error::Journal)?;
-    let file = File::create(&unfinished).map_err(failed)?;
-    let written = Report::new(BufWriter::new(file), job).write(records);
-    let result = written.and_then(|()| {
-        #[expect(clippy::disallowed_methods, reason = "the report is not a part of the store")]
-        std::fs::rename(&unfinished, path).map_err(Cause::Write)
-    });
-    result.map_err(|cause| {
-        // It is of no use to anybody; why there is none matters more than that it stays.
-        std::fs::remove_file(&unfinished).ok();
-        match cause {
-            Cause::Write(source) => failed(source),
-            Cause::Read(source) => Error::Journal(source),
-        }
-    })
 }
 
 /// What went wrong while the report was written.
@@ -74,6 +42,19 @@ impl From<io::Error> for Cause {
     fn from(error: io::Error) -> Self {
         Self::Write(error)
     }
+}
+
+/// Writes a job to a file: a test case for each item, or for each step if it has no items.
+///
+/// The journal is read once and nothing is gathered, so a job may have any number of items.
+pub(crate) fn write(path: &Path, layout: &Layout, id: &JobId, job: &Job) -> Result<(), Error> {
+    let records = Reader::open(layout, id).map_err(Error::Journal)?;
+    output_file::write(path, |file| {
+        Report::new(file, job).write(records).map_err(|cause| match cause {
+            Cause::Write(source) => OutputFileError::new(path, source).into(),
+            Cause::Read(source) => Error::Journal(source),
+        })
+    })
 }
 
 /// A report that is being written.

@@ -4,6 +4,7 @@ mod block;
 pub(crate) mod checked;
 pub(crate) mod checkout;
 pub(crate) mod diagnostics;
+pub(crate) mod exit_code;
 #[cfg(test)]
 mod fixture;
 mod hold;

@@ -23,11 +23,6 @@ pub(crate) fn tell(replayed: &Replayed, out: &mut Output) {
     }
 }
 
-/// Returns whether nothing was replayed of what was to be.
-pub(crate) fn is_denied(replayed: &Replayed) -> bool {
-    replayed.claimed == 0 && !replayed.refused.is_empty()
-}
-
 fn sentence(stopped: &Stopped) -> String {
     let Stopped { pattern, untried, why, .. } = stopped;
     let entries = count(*untried, "entry").replace("entrys", "entries");

@@ -113,6 +113,7 @@ fn failures(job: &Job, notebook: &Notebook, text: &mut String) {
 
 fn ended(job: &Job) -> &'static str {
     match &job.end {
+        Some(End::Completed(_)) if job.has_no_success() => "failed: no item succeeded",
         Some(End::Completed(CompletedStatus::Completed)) => "completed",
         Some(End::Completed(CompletedStatus::CompletedWithFailures)) => "completed with failures",
         Some(End::Failed { .. }) => "failed",

@@ -3,44 +3,22 @@
 use std::fmt;
 
 use prodigy_core::{
-    event::{BudgetScope, CompletedStatus, Mode, PauseReason},
+    event::{BudgetScope, CompletedStatus, Mode},
     ids::JobId,
     job::{End, Ending, Job},
 };
-use prodigy_engine::store::Layout;
+use prodigy_engine::{run::ReplayEnds, store::Layout};
 
 use super::{
     checkout,
-    item_totals::show_items,
+    item_totals::{counts, show_items},
     kept_work,
     lines::count,
     money::{self, Money},
     notebook::Notebook,
     warnings,
 };
-use crate::{
-    exit::Exit,
-    output::{Output, one_line},
-};
-
-/// Returns the exit code for how a run ended.
-pub(crate) fn exit(ending: Ending) -> Exit {
-    match ending {
-        Ending::Completed | Ending::Paused(PauseReason::ItemsOutstanding) => Exit::Success,
-        Ending::MergeOutstanding => Exit::MergeOutstanding,
-        Ending::StoppedByPolicy | Ending::Paused(PauseReason::Policy) => Exit::StoppedByPolicy,
-        Ending::NoItems => Exit::NoItems,
-        Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
-        Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
-        Ending::Paused(PauseReason::UsageLimit) => Exit::TryLater,
-        Ending::Paused(PauseReason::OutOfCredits | PauseReason::NoAccess | PauseReason::Budget) => {
-            Exit::Budget
-        }
-        Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
-            Exit::Failure
-        }
-    }
-}
+use crate::output::{Output, one_line};
 
 /// A run that is over.
 pub(crate) struct Over<'a> {
@@ -56,6 +34,8 @@ pub(crate) struct Over<'a> {
     pub(crate) ending: Ending,
     /// What happened to its items.
     pub(crate) notebook: &'a Notebook,
+    /// How its replays ended.
+    pub(crate) replays: ReplayEnds,
     /// Whether it was a rehearsal: its files are gone, and no command finds them.
     pub(crate) is_rehearsal: bool,
 }
@@ -195,6 +175,19 @@ impl Over<'_> {
         if !self.is_rehearsal {
             out.note(what);
         }
+    }
+}
+
+/// Says that a job was over before it was resumed, and what can be done with it.
+pub(crate) fn show_already_completed(over: &Over<'_>, out: &mut Output) {
+    let Over { program, id, job, .. } = over;
+    let map = job.map.as_ref().filter(|map| map.total > 0);
+    let counts = map.map(|map| format!(" · items: {}", counts(map))).unwrap_or_default();
+    out.note(format_args!("job `{id}` is already completed{counts}"));
+    if map.is_some_and(|map| map.counts.dead_lettered > 0) {
+        out.note(format_args!("next: {program} dlq retry {id}"));
+    } else {
+        out.note(format_args!("next: {program} jobs show {id}"));
     }
 }
 

@@ -50,7 +50,7 @@ fn an_agreement_is_for_one_replay() {
     let digest = ask(&world);
     assert_code(&approve(&world, "carol", &digest), 0);
     fails_with(&world, "a", "denied");
-    assert_code(&retry(&world, "ben", &[]), 0);
+    assert_code(&retry(&world, "ben", &[]), 3);
     assert_eq!(statuses(&world), "item-001 open");
     assert_eq!(refused(&world, "carol", &digest), "consumed");
     assert_eq!(refused(&world, "dan", &digest), "consumed");
@@ -162,7 +162,7 @@ fn an_agreement_is_void_once_more_is_known_of_what_was_changed_outside() {
     world.commit_all("Add the policy");
     put(&world, "does.before.a", DIE);
     assert_eq!(go(&world).code, None);
-    assert_code(&by(&world, "ann", &["resume", "job", "-y"]), 0);
+    assert_code(&by(&world, "ann", &["resume", "job", "-y"]), 1);
     let force = ["dlq", "retry", "job", "-y", "--force", "item-001", "--reason", "I looked"];
     assert_code(&by(&world, "ben", &force), 8);
     assert_snapshot!(plain(&by(&world, "carol", &["dlq", "approvals", "job"])), @r#"

@@ -63,7 +63,7 @@ fn a_file_that_fails_is_tried_again_and_becomes_a_dead_letter() {
 fn a_command_that_takes_too_long_is_ended() {
     let world = world();
     let seen = batch(&world, &["src/a.txt", "-c", "sleep 60", "--timeout", "200ms"]);
-    assert_eq!(seen.code, Some(0), "{seen}");
+    assert_eq!(seen.code, Some(1), "{seen}");
     let told = records(&world);
     let dead = told.iter().find(|record| record["event_type"] == "item_dead_lettered").unwrap();
     assert_eq!(dead["failure"]["kind"], "timeout");

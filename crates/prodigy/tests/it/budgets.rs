@@ -365,7 +365,7 @@ error_policy:
   retry_config: { max_attempts: 5, backoff: { type: fixed, delay: 1ms } }
 ",
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(of_type(&world, "agent_usage").len(), 2);
     let letter = letter(&world, "item-001");
     assert_eq!(

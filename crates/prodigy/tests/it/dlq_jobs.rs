@@ -309,7 +309,7 @@ fn dead_letters_can_be_read_and_not_closed_while_the_job_runs() {
     let seen = world.prodigy(&["dlq", "show", "job", "item-001", "--json"]);
     assert_code(&seen, 0);
     fs::write(world.root().join("go"), "").unwrap();
-    assert_code(&run.seen(&world), 0);
+    assert_code(&run.seen(&world), 1);
     assert_eq!(statuses(&world).len(), 4);
 }
 

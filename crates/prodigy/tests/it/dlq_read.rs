@@ -509,8 +509,8 @@ fn entries_are_exported_as_csv_that_no_spreadsheet_takes_for_formulas() {
     error: cannot write `/nowhere/x.csv`
       caused by: No such file or directory (os error 2)
 
-    hint: without `--output`, `prodigy dlq export` writes to standard output
-    [exit 1]
+    hint: nothing was done; name a file that can be written
+    [exit 2]
     ");
 }
 

@@ -337,7 +337,7 @@ fn what_the_first_failure_left_stays_where_it_is() {
     };
     assert_eq!(String::from_utf8_lossy(&head(&kept).stdout), "prodigy/job/item-002\n");
     does(&world, "b", "echo other > other.txt; exit 3");
-    assert_code(&retry(&world, &[]), 0);
+    assert_code(&retry(&world, &[]), 3);
     // The branch belongs to the newer attempt; the files are as they were.
     assert!(!head(&kept).status.success());
     assert_eq!(fs::read_to_string(kept.join("half.txt")).unwrap(), "half\n");
@@ -359,7 +359,7 @@ fn a_secret_is_in_no_entry() {
     let say = "echo \"token $TOKEN\" >&2; echo \"$TOKEN\" > left.txt; exit 3";
     does(&world, "b", say);
     assert_code(&go(&world), 0);
-    assert_code(&retry(&world, &["--reason", "hunter2-hunter2"]), 0);
+    assert_code(&retry(&world, &["--reason", "hunter2-hunter2"]), 3);
     let entry = letter(&world, "item-002").to_string();
     assert!(entry.contains("token ***"), "{entry}");
     let found =
@@ -417,7 +417,7 @@ fn of_two_replays_at_once_each_entry_is_taken_by_one() {
     assert_eq!(replayed(&world), "item-001 item-002");
     assert_eq!(statuses(&world), "item-001 open, item-002 resolved");
     // Asked for now, it is meant again.
-    assert_code(&retry(&world, &[]), 0);
+    assert_code(&retry(&world, &[]), 3);
     assert_eq!(replayed(&world), "item-001 item-002 item-001");
     assert_whole(&world);
 }

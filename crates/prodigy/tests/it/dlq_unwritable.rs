@@ -44,7 +44,7 @@ fn a_queue_that_cannot_be_written_fails_nothing_and_is_completed_later() {
     let world = three(":");
     block(&world);
     let seen = go(&world);
-    assert_code(&seen, 0);
+    assert_code(&seen, 1);
     let warnings: Vec<_> = seen.stderr.lines().filter(|line| line.contains("warning")).collect();
     assert_eq!(warnings.len(), 1, "{seen}");
     assert_eq!(files(&world), Vec::<String>::new());
@@ -63,7 +63,7 @@ fn a_queue_that_cannot_be_written_fails_nothing_and_is_completed_later() {
 fn a_queue_that_can_be_written_again_is_completed_while_the_job_runs() {
     let world = three("rm -f ROOT/home/dlq");
     block(&world);
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(files(&world), ["item-001.json", "item-002.json", "item-003.json"]);
     assert_code(&world.prodigy(&["dlq", "fsck", "job", "--dry-run"]), 0);
 }

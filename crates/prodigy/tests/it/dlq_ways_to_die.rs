@@ -89,7 +89,7 @@ map:
     - { shell: "echo '{}'", when: "item == 'moved'" }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 11), @"
         item-001 command_failed (agent) at map.1: `echo changed >> README.md; exit 3` failed with exit code 3
           1 command_failed CommandFailed, shell: echo changed >> README.md; exit 3
@@ -130,7 +130,7 @@ map:
 error_policy: { retry_config: { max_attempts: 3, backoff: { type: fixed, delay: 0ms } } }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
         item-001 command_failed (agent) at map.1: `echo $PRODIGY_ATTEMPT > draft; exit $PRODIGY_ATTEMPT` failed with exit code 3
           1 command_failed CommandFailed, shell: echo $PRODIGY_ATTEMPT > draft; exit $PRODIGY_ATTEMPT
@@ -150,7 +150,7 @@ map:
   agent_template: [{ shell: "sleep 60" }]
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
         item-001 timeout (transient) at map.1: the attempt took longer than 1s
           1 timeout Timeout, shell: sleep 60
@@ -169,7 +169,7 @@ error_policy:
   handlers: { rescue: [{ shell: "touch handled; exit 9" }] }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
         item-001 command_failed (agent) at map.1: `exit 7` failed with exit code 7; its handler failed too: exit code 9
           1 command_failed CommandFailed, shell: exit 7
@@ -215,7 +215,7 @@ map:
   agent_template: [{ shell: "true" }]
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
         item-001 command_failed (agent) at map: worktree.setup: exit code 4: no
           1 command_failed CommandFailed, map
@@ -232,7 +232,7 @@ map:
   agent_template: [{ shell: "true" }]
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
         item-001 worktree_error (integration) at map: `nothing-there` cannot be read: No such file or directory (os error 2)
           1 worktree_error WorktreeError, map
@@ -257,7 +257,7 @@ map:
         fs::remove_file(&began).unwrap();
         run = Started::new(&world, &["resume", "job"]);
     }
-    assert_code(&run.seen(&world), 0);
+    assert_code(&run.seen(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
         item-001 poison_repeat (poison) at map: prodigy died while it was under way, three times
           1 interrupted Unknown, map
@@ -284,7 +284,7 @@ map:
     assert_eq!(of_type(&world, "item_dead_lettered").len(), 0);
     assert!(!world.home().join("dlq/repo/job/mapreduce/dlq/job/items/item-001.json").exists());
     fs::write(world.root().join("over"), "").unwrap();
-    assert_code(&resume(&world), 0);
+    assert_code(&resume(&world), 1);
     assert_snapshot!(trace_of(&world, "item-001"), @"
         item-001 agent_started 1
         item-001 agent_started 1

@@ -85,7 +85,7 @@ fn what_may_have_been_done_is_not_tried_again() {
     for (more, policy) in policies {
         let world = policy_world(more, policy);
         put(&world, "does.after.a", "exit 3\n");
-        assert_code(&go(&world), 0);
+        assert_code(&go(&world), 1);
         assert_eq!(made(&world), 1, "{more} {policy}");
         assert_eq!(effects(&world), "job:item-001:2 prepared prepared", "{more} {policy}");
         let entry = letter(&world, "item-001");
@@ -100,7 +100,7 @@ fn what_may_have_been_done_is_not_tried_again() {
 fn a_change_that_was_cut_off_is_unknown() {
     let world = policy_world("timeout: 2s", RETRY);
     put(&world, "does.after.a", "sleep 100\n");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(made(&world), 1);
     assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by timeout: still running after 2s");
     let entry = letter(&world, "item-001");
@@ -150,7 +150,7 @@ fn a_check_that_finds_half_or_cannot_tell_ends_the_attempts() {
     let world = policy_world(WITH_CHECK, RETRY);
     put(&world, "does.after.a", "exit 3\n");
     put(&world, "check", "exit 2\n");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"partial_external_write by command_failed: exit code 3; its check found that a part of the change was made");
     assert_snapshot!(effects(&world), @"
     job:item-001:2 prepared prepared
@@ -161,7 +161,7 @@ fn a_check_that_finds_half_or_cannot_tell_ends_the_attempts() {
         let world = policy_world(WITH_CHECK, RETRY);
         put(&world, "does.after.a", "exit 3\n");
         put(&world, "check", says);
-        assert_code(&go(&world), 0);
+        assert_code(&go(&world), 1);
         let entry = letter(&world, "item-001");
         assert_eq!(entry["reason_code"], "effect_check_failed", "{says}");
         assert_eq!(entry["effects"][0]["state"], "indeterminate", "{says}");
@@ -172,7 +172,7 @@ fn a_check_that_finds_half_or_cannot_tell_ends_the_attempts() {
 #[test]
 fn what_could_not_be_started_was_not_done() {
     let world = policy_world("shell_program: /no/such/shell", RETRY);
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(trace(&world), @"
     item-001 agent_started 1
     item-001 agent_failed 1 spawn_failed then retry
@@ -253,7 +253,7 @@ map:
     let world = map_world(&format!("{workflow}{RETRY}\n"));
     furnish(&world);
     put(&world, "does.last", "exit 3\n");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(made(&world), 1);
     assert_snapshot!(trace(&world), @"
     item-001 agent_started 1
@@ -328,7 +328,7 @@ fn a_stop_leaves_unknown_what_was_under_way() {
     running.signal(rustix::process::Signal::INT);
     assert_code(&running.seen(&world), 130);
     assert_eq!(made(&world), 1);
-    assert_code(&resume(&world), 0);
+    assert_code(&resume(&world), 1);
     assert_eq!(made(&world), 1);
     assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by interrupted: prodigy died while something outside was being changed; whether it was is not known");
 }
@@ -461,7 +461,7 @@ error_policy:
     );
     furnish(&world);
     put(&world, "does.after.a", "exit 4\n");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(effects(&world), @"job:item-001:handler.tell.1 prepared prepared");
     assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state: its handler may have changed something outside; whether it did is not known");
 }

@@ -76,7 +76,7 @@ fn a_job_remembers_what_its_steps_find() {
     let world = map_world(&workflow("here", 1));
     furnish(&world);
     put(&world, "does.last", "exit 3\n");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let first = found(&world, "job_started");
     assert_eq!(first["external"], serde_json::json!(["2", "3.inside"]));
     let entry = letter(&world, "item-001");
@@ -88,7 +88,7 @@ fn a_job_remembers_what_its_steps_find() {
     // As long as it is the same, nothing is recorded.
     let again = |more: &[&str]| {
         let retry = ["dlq", "retry", "job", "--force", "item-001", "--reason", "see"];
-        assert_code(&world.prodigy(&[&retry, more].concat()), 0);
+        assert_code(&world.prodigy(&[&retry, more].concat()), 3);
         found(&world, "job_resumed")
     };
     assert_eq!(again(&[]), serde_json::Value::Null);
@@ -113,7 +113,7 @@ fn secrets_do_not_get_into_receipts_and_do_not_hide_names() {
     world.commit_all("Add a secret");
     put(&world, "does.after.a", "echo \"it is $TOKEN\"\n");
     put(&world, "does.last", "rm ROOT/does.last; exit 3\n");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let committed = of_type(&world, "effect_committed");
     assert_snapshot!(format!("{} {}", committed[0]["key"], committed[0]["receipt"]), @r#""job:item-001:2" "it is ***\nreceipt of a""#);
     // It is found again by its name.

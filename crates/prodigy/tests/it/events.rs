@@ -320,8 +320,8 @@ fn events_are_exported() {
     error: cannot write `no/where.jsonl`
       caused by: No such file or directory (os error 2)
 
-    hint: without `--output`, `prodigy events export` writes to standard output
-    [exit 1]
+    hint: nothing was done; name a file that can be written
+    [exit 2]
     ");
 }
 

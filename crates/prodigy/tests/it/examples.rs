@@ -406,7 +406,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
 
         completed with failures · 3 of 5 items done · [time] · cost $0.21
         items: 3 successful, 2 in the DLQ, 2 tried more than once
-        replayed: 2 resolved, 0 back in the DLQ
+        replayed: 1 resolved, 0 back in the DLQ
         failures:
           effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
           schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
@@ -439,7 +439,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
 
         completed · 5 of 5 items done · [time] · cost $0.24
         items: 5 successful, 3 tried more than once
-        replayed: 3 resolved, 0 back in the DLQ
+        replayed: 1 resolved, 0 back in the DLQ
         cost: $0.05 for each item done · $0.12 lost in attempts that came to nothing
         merged into main at [commit]
         kept: $ROOT/home/worktrees/shop/rollout/web

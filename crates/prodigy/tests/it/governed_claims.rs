@@ -68,14 +68,14 @@ fn an_entry_that_was_tampered_with_is_not_replayed() {
     assert!(seen.stderr.contains("not replayed: item-001:"), "{seen}");
     assert_eq!(replayed(&world), "item-002");
     assert_code(&dlq(&world, "ben", &["fsck", "job"]), 0);
-    assert_code(&retry(&world, &[]), 0);
+    assert_code(&retry(&world, &[]), 3);
     assert_eq!(replayed(&world), "item-002 item-001");
 }
 
 #[test]
 fn the_claim_says_who_asked_by_which_rule_and_what_it_waits_if_it_fails() {
     let world = died_of("", &[("a", "network_error")]);
-    assert_code(&dlq(&world, "ben", &["retry", "job", "--reason", "the net is back"]), 0);
+    assert_code(&dlq(&world, "ben", &["retry", "job", "--reason", "the net is back"]), 3);
     let claim = &of_type(&world, "replay_started")[0];
     assert_eq!(
         (&claim["by"], &claim["reason"]),

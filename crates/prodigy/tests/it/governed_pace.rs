@@ -26,7 +26,7 @@ const ALL: [(&str, &str); 3] =
 #[test]
 fn no_more_replays_start_than_the_rate_allows() {
     let world = died_of("", &ALL);
-    assert_code(&retry(&world, &["--rate", "5/s", "--max-parallel", "3"]), 0);
+    assert_code(&retry(&world, &["--rate", "5/s", "--max-parallel", "3"]), 3);
     let claims = claims(&world);
     assert_eq!(claims.len(), 3);
     for pair in claims.windows(2) {
@@ -47,7 +47,7 @@ fn flags_make_replays_slower_than_the_policy_and_never_faster() {
     let policy = "version: v1\nvelocity: { rate: 5/s, concurrency: 1 }\n";
     let world = died_of(policy, &ALL);
     let seen = retry(&world, &["--rate", "100/s", "--max-parallel", "3"]);
-    assert_code(&seen, 0);
+    assert_code(&seen, 3);
     assert!(seen.stderr.contains("note: the policy allows 5/s, not 100/s"), "{seen}");
     assert!(seen.stderr.contains("note: the policy allows 1 at once, not 3"), "{seen}");
     for pair in claims(&world).windows(2) {
@@ -72,7 +72,7 @@ fn a_canary_that_fails_as_before_stops_the_others() {
     ~ map: 0/3 done · 3 failed · 3 in DLQ  [time]
     stopped: 2 entries of cause `NetworkError::work failed with exit code <n>`: one that went first failed with the same error; nothing was changed about them
 
-    completed with failures · 0 of 3 items done · [time]
+    failed: no item succeeded · 0 of 3 items done · [time]
     items: 0 successful, 3 in the DLQ, 1 tried more than once
     replayed: 0 resolved, 1 back in the DLQ
     failures:
@@ -81,6 +81,7 @@ fn a_canary_that_fails_as_before_stops_the_others() {
     nothing to merge: the steps made no commit
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
     next: prodigy dlq show job
+    [exit 3]
     ");
     assert_eq!(replayed(&world), "item-001");
     mend(&world, "a");
@@ -133,7 +134,7 @@ fn what_the_policy_says_at_the_moment_of_the_claim_counts() {
     run.until(&world, "one is claimed", || !claims(&world).is_empty());
     write_policy(&world, "version: v1\ndefaults: { action: manual_review }\n");
     let seen = run.seen(&world);
-    assert_code(&seen, 0);
+    assert_code(&seen, 3);
     assert!(
         seen.stderr.contains("not replayed: item-002: the replay policy was changed meanwhile"),
         "{seen}"

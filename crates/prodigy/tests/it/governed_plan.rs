@@ -107,7 +107,7 @@ fn what_the_policy_denies_is_recorded_each_by_itself_if_it_was_named() {
 #[test]
 fn a_limit_of_the_policy_binds_who_asks_and_is_lifted_by_force() {
     let world = died_of(STRICT, &[("a", "network_error")]);
-    assert_code(&retry(&world, &[]), 0);
+    assert_code(&retry(&world, &[]), 3);
     assert_snapshot!(retry(&world, &[]), @"
     ----- stderr -----
     not replayed: 1 entry: item-001: it was replayed as often, or for as much, as is allowed
@@ -116,7 +116,7 @@ fn a_limit_of_the_policy_binds_who_asks_and_is_lifted_by_force() {
     nothing was replayed
     [exit 10]
     ");
-    assert_code(&retry(&world, &["--force", "item-001", "--reason", "the cable is mended"]), 0);
+    assert_code(&retry(&world, &["--force", "item-001", "--reason", "the cable is mended"]), 3);
     assert_eq!(replayed(&world), "item-001 item-001");
     let claims = of_type(&world, "replay_started");
     let allowed: Vec<_> = claims.iter().map(|claim| claim["allowed"]["rule"].clone()).collect();
@@ -189,7 +189,7 @@ fn a_decision_is_explained_in_sentences() {
 #[test]
 fn replay_is_another_name_for_retry() {
     let world = died_of("", &[("a", "network_error")]);
-    assert_code(&dlq(&world, "ben", &["replay", "job"]), 0);
+    assert_code(&dlq(&world, "ben", &["replay", "job"]), 3);
     assert_eq!(replayed(&world), "item-001");
 }
 

@@ -23,7 +23,9 @@ map:
 
 /// Returns a world whose items died of reason codes, by a policy, as ann.
 pub(crate) fn died_of(policy: &str, codes: &[(&str, &str)]) -> World {
-    died_of_workflow(WORKFLOW, policy, codes, 0)
+    // Without a success the job has failed.
+    let code = i32::from(codes.len() == 3);
+    died_of_workflow(WORKFLOW, policy, codes, code)
 }
 
 /// Does the same with a workflow that ends with a code.

@@ -58,7 +58,7 @@ map:
 "#,
     ));
     let seen = go(&world);
-    assert_code(&seen, 0);
+    assert_code(&seen, 1);
     for secret in
         [KEY, "quote\\\" and\\nnewline", "quote\" and\nnewline", "c2stYW50LWFwaTAzLTBmMWUyZDNj"]
     {

@@ -116,10 +116,8 @@ fn ctrl_c_ends_the_children_and_resume_goes_on() {
     assert_done_once(&world);
     assert_snapshot!(resume(&world), @"
     ----- stderr -----
-    error: job `job` is completed: there is nothing to resume
-
-    hint: `prodigy jobs show job` shows how it ended
-    [exit 2]
+    job `job` is already completed
+    next: prodigy jobs show job
     ");
 }
 

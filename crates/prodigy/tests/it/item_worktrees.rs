@@ -30,7 +30,7 @@ map:
 fn all_fail() -> World {
     let world = stories::world(ALL_FAIL);
     let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
-    assert_eq!(seen.code, Some(0), "{seen}");
+    assert_eq!(seen.code, Some(1), "{seen}");
     world
 }
 

@@ -39,7 +39,7 @@ fn a_kept_worktree_is_on_a_branch_that_exists() {
         "mode: mapreduce\nmap:\n  input: { items: [a] }\n  item_key: item\n  agent_template:\n  \
          - shell: touch left; exit 3\n",
     );
-    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(0));
+    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(1));
     assert_eq!(kept(&world), [("a".to_owned(), true, "refs/heads/prodigy/j/a".to_owned())]);
     let seen = world.prodigy(&["worktree", "ls"]);
     assert_eq!(seen.code, Some(0), "{seen}");
@@ -96,7 +96,7 @@ fn a_handler_of_the_error_policy_is_told_what_one_of_a_step_is_told() {
          echo \"${item}: ${error.step}, ${error.reason}, ${error.exit_code}, ${error.attempt}\"\n        \
          echo \"${error.message}: ${shell.output}\"\n",
     );
-    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(0));
+    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(1));
     assert_snapshot!(stable(&world.prodigy(&["logs", "j", "a", "handler"])), @r#"
     ── attempt 1, step handler.tell.1 shell: echo "${item}: ${error.step}, ${error.reason}, ${error.exit… (exit 0, [time])
     a: look, command_failed, 3, 1
@@ -122,7 +122,7 @@ fn what_a_worktree_is_furnished_with_is_not_the_work_of_the_first_item() {
          agent_template:\n  - shell: ls; cat README.md; exit 3\n",
     );
     world.write("notes", "not in git\n");
-    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(0));
+    assert_eq!(world.prodigy(&["run", "w.yml", "-y", "--job-id", "j"]).code, Some(1));
     assert_eq!(kept(&world), []);
     assert_snapshot!(stable(&world.prodigy(&["logs", "j", "a", "1"])), @"
     ── attempt 1, step 1 shell: ls; cat README.md; exit 3 (exit 3, [time])

@@ -61,7 +61,7 @@ map:
         exit 3
 ",
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(told(&world, "item-001"), @r#"$ROOT/home/worktrees/repo/job/item-001 | the item failed | {"branch":"prodigy/job/item-001","commits":2,"uncommitted":"README.md modified, one deleted, staged new, new new, new.bin new","patch":"$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-001.patch"}"#);
     let kept = world.home().join("worktrees/repo/job/item-001");
     assert_eq!(
@@ -84,7 +84,7 @@ map:
   agent_template: [{ shell: "exit 3" }]
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(told(&world, "item-001"), "");
     assert!(!patch_of(&world, "item-001").exists());
     assert_eq!(world.git(&["branch", "--format=%(refname:short)"]), "main");
@@ -106,7 +106,7 @@ map:
 error_policy: { preserve_worktrees: never }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(told(&world, "item-001"), @r#" | the item failed; no worktree is kept | {"uncommitted":"draft new","patch":"$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-001.patch"}"#);
     assert_snapshot!(told(&world, "item-002"), @r#" | the item failed; no worktree is kept | {"branch":"prodigy/job/item-002","commits":1}"#);
     assert_snapshot!(told(&world, "item-003"), @r#" | the item failed; no worktree is kept | {"branch":"prodigy/job/item-003","commits":1}"#);
@@ -147,7 +147,7 @@ map:
     - shell: echo > new; git add new; git commit --quiet -m new; echo "${item}" > draft; exit 3
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(told(&world, "item-020"), @r#"$ROOT/home/worktrees/repo/job/item-020 | the item failed | {"branch":"prodigy/job/item-020","commits":1,"uncommitted":"draft new","patch":"$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-020.patch"}"#);
     assert_snapshot!(told(&world, "item-021"), @r#"refs/prodigy/job/failed/item-021 | the item failed; `git show` has what it left | {"commits":1,"uncommitted":"draft new","patch":"$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-021.patch"}"#);
     assert_eq!(world.git(&["show", "refs/prodigy/job/failed/item-021:files/draft"]), "21");
@@ -175,7 +175,7 @@ map:
 "#,
     )
     .env("MY_TOKEN", "hunter2-hunter2");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(told(&world, "item-001"), @r#"$ROOT/home/worktrees/repo/job/item-001 | the item failed | {"branch":"prodigy/job/item-001","uncommitted":"file-*** new, notes.bin new, notes.txt new; not in the patch, because of a secret: `notes.bin`","patch":"$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-001.patch"}"#);
     assert_snapshot!(fs::read_to_string(patch_of(&world, "item-001")).unwrap(), @"
         diff --git a/file-*** b/file-***
@@ -207,7 +207,7 @@ map:
     let directory = patch_of(&world, "x").parent().unwrap().to_owned();
     fs::create_dir_all(directory.parent().unwrap()).unwrap();
     fs::write(&directory, "in the way").unwrap();
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(told(&world, "item-001"), @r#"$ROOT/home/worktrees/repo/job/item-001 | the item failed | {"branch":"prodigy/job/item-001","uncommitted":"draft new; no patch was written: `$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches` is not a directory"}"#);
 }
 
@@ -223,7 +223,7 @@ error_policy:
   handlers: { note: [{ shell: echo why > why.txt }] }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(told(&world, "item-001"), @r#"$ROOT/home/worktrees/repo/job/item-001 | the item failed | {"branch":"prodigy/job/item-001","uncommitted":"why.txt new","patch":"$ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-001.patch"}"#);
 }
 
@@ -290,7 +290,7 @@ map:
         fs::remove_file(&began).unwrap();
         run = Started::new(&world, &["resume", "job"]);
     }
-    assert_code(&run.seen(&world), 0);
+    assert_code(&run.seen(&world), 1);
     assert_snapshot!(trace(&world), @"
         item-001 agent_started 1
         job job_resumed

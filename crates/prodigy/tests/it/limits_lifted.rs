@@ -92,7 +92,7 @@ reduce:
 "#,
     );
     let seen = go(&world);
-    assert_code(&seen, 0);
+    assert_code(&seen, 1);
     assert_snapshot!(story(&world), @"
     a agent_started
     a agent_usage served false
@@ -123,7 +123,7 @@ reduce:
   - claude: sum up
 "#,
     );
-    assert_code(&started(&world).seen(&world), 0);
+    assert_code(&started(&world).seen(&world), 1);
     assert_snapshot!(story(&world), @"
     a agent_started
     a agent_usage served false

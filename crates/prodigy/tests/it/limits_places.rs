@@ -105,7 +105,7 @@ error_policy:
   handlers: { rescue: [{ claude: limited }] }
 "#,
     );
-    assert_code(&started(&world).seen(&world), 0);
+    assert_code(&started(&world).seen(&world), 1);
     assert_snapshot!(trace_of(&world, "one"), @"
     one agent_started 1
     one agent_failed 1 command_failed then handler

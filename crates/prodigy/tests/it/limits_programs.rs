@@ -102,7 +102,7 @@ fn a_program_that_works_on_a_text_about_limits_has_reached_none() {
     ];
     for script in failing {
         let world = world(script);
-        assert_code(&hasty(&world), 0);
+        assert_code(&hasty(&world), 1);
         assert_eq!(counts(&world), (0, 2, 0), "{script}");
     }
     let world = world("echo 'Claude AI usage limit reached|1794826800'");

@@ -233,7 +233,7 @@ map:
 retry_config: { max_attempts: 2, retry_on: [timeout], backoff: { type: fixed, delay: 1ms } }
 ",
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     // Each attempt has the whole time; a timeout is worth another try.
     assert_snapshot!(trace(&world), @"
     item-001 agent_started 1
@@ -261,7 +261,7 @@ retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 0ms }} }}
 "#
     ));
     let seen = go(&world);
-    assert_code(&seen, 0);
+    assert_code(&seen, 1);
     let seen = stable(&seen);
     let lines = seen.lines().skip(3).take_while(|line| !line.contains("map:"));
     lines.collect::<Vec<_>>().join("\n")

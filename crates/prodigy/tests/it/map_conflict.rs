@@ -318,7 +318,7 @@ map:
     - shell: git checkout --quiet --orphan new; echo x > x; git add x; git commit --quiet -m orphan
 ",
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(trace_of(&world, "orphan"), @"
     orphan agent_started 1
     orphan agent_completed 1

@@ -359,7 +359,7 @@ map:
 "#,
     )
     .env("MY_KEY", "hunter2secret");
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(beside(&world, "seen"), "hunter2secret\n");
     assert_eq!(letter(&world, "item-001")["item_data"]["key"], "***");
     for directory in ["events", "logs", "dlq"] {

@@ -268,7 +268,7 @@ fn waits(retry: &str) -> Vec<u64> {
     let world = map_world(&format!(
         "map: {{ input: {{ items: [x] }}, agent_template: [{{ shell: exit 1 }}] }}\nretry_config: {retry}\n"
     ));
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let retries = of_type(&world, "agent_retrying");
     let at = |record: &serde_json::Value, name: &str| -> prodigy_core::Timestamp {
         record[name].as_str().unwrap().parse().unwrap()
@@ -351,7 +351,7 @@ map:
 retry_config: { max_attempts: 2, retry_on: [network_error, timeout], backoff: { type: fixed, delay: 1ms } }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(sorted(&world, "tries"), @"
     plain
     said

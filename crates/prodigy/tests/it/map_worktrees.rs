@@ -92,7 +92,7 @@ map:
   agent_template: [{ shell: touch ROOT/never }]
 ",
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(letter(&world, "item-001")["reason"], "worktree.setup: exit code 4: no network");
     assert!(!world.root().join("never").exists());
 }

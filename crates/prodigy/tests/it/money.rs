@@ -119,7 +119,7 @@ fn a_replay_adds_to_what_the_job_cost() {
     assert_code(&go(&world), 0);
     assert_code(
         &world.prodigy(&["dlq", "retry", "job", "--force", "item-003", "--reason", "x"]),
-        0,
+        3,
     );
     let letter = letter(&world, "item-003");
     let costs: Vec<_> =

@@ -141,7 +141,7 @@ exec sleep 20
     run.until(&world, "it was heard", || has_told(&world, "agent_tool_used"));
     let supervisor = beside(&world, "supervisor").trim().parse().unwrap();
     kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
-    assert_code(&run.seen(&world), 0);
+    assert_code(&run.seen(&world), 1);
     let failed = of_type(&world, "agent_failed");
     assert_eq!(failed[0]["failure"]["kind"], "worker_lost");
     assert_eq!(failed[0]["cost_usd"], 0.75);

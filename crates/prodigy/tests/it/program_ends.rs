@@ -32,7 +32,7 @@ map:
     - agent: { use: own, prompt: "${item}" }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let dead = of_type(&world, "item_dead_lettered");
     let row = |record: &serde_json::Value| {
         let [item, kind] = [&record["item_id"], &record["failure"]["kind"]];

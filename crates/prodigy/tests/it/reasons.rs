@@ -41,7 +41,7 @@ map:
 "#,
         json!(numbers)
     ));
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let letters = letters(&world);
     (1..=scripts.len())
         .map(|number| {
@@ -72,7 +72,7 @@ map:
 "#,
         json!(FailureKind::CODES)
     ));
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let codes: Vec<_> = letters(&world).values().map(|failure| failure["kind"].clone()).collect();
     assert_eq!(codes, FailureKind::CODES);
 }
@@ -109,7 +109,7 @@ map:
 error_policy: { retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } } }
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(letters(&world)["item-001"]["kind"], "command_failed");
 }
 
@@ -215,7 +215,7 @@ map:
         .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&agent, mode).unwrap();
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let root = world.root().display().to_string();
     let lines = letters(&world).into_iter().map(|(item, failure)| {
         let text = |name: &str| failure[name].as_str().unwrap().replace(&root, "$ROOT");
@@ -251,7 +251,7 @@ map:
         exit 101
 "#,
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let patterns = letters(&world).into_iter().map(|(item, failure)| {
         let failure = serde_json::from_value(failure).unwrap();
         Signature::of(&failure, &item.parse().unwrap()).pattern

@@ -313,10 +313,22 @@ fn steps_are_in_the_reports_if_there_are_no_items() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_an_error() {
+fn a_report_that_cannot_be_written_is_refused() {
     let world = items(&["good"], STOPS);
-    let world = world.env("GITHUB_STEP_SUMMARY", "/nowhere/at/all");
     assert_snapshot!(run_with(&world, &["--junit", "nowhere/report.xml"]), @"
+        ----- stderr -----
+        error: cannot write `nowhere/report.xml`
+          caused by: No such file or directory (os error 2)
+
+        hint: nothing was done; name a file that can be written
+        [exit 2]
+        ");
+}
+
+#[test]
+fn a_step_summary_that_cannot_be_written_is_a_warning() {
+    let world = items(&["good"], STOPS).env("GITHUB_STEP_SUMMARY", "/nowhere/at/all");
+    assert_snapshot!(run_with(&world, &[]), @"
         ----- stderr -----
         · job job · fix · mapreduce
         · 1 item
@@ -328,8 +340,6 @@ fn a_report_that_cannot_be_written_is_an_error() {
         nothing to merge: the steps made no commit
         next: prodigy events job
         warning: the GitHub step summary was not written: No such file or directory (os error 2)
-        error: cannot write the JUnit report `nowhere/report.xml`: No such file or directory (os error 2)
-        [exit 1]
         ");
 }
 

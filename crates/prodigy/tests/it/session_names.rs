@@ -29,7 +29,7 @@ exit 1
 "#
     );
     program(&world, agent, &script);
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_eq!(of_type(&world, "agent_failed").len(), 2);
     world
 }

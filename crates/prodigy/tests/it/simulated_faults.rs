@@ -214,7 +214,7 @@ map:
     - { claude: publish it, effects: external }
 ",
     );
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     assert_snapshot!(trace_of(&world, "item-001"), @"
     item-001 agent_started 1
     item-001 agent_failed 1 unknown_commit_state then dead_letter

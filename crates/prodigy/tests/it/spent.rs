@@ -46,7 +46,7 @@ fn a_day_without_money_says_when_and_how_it_goes_on() {
 #[test]
 fn an_item_without_money_is_replayed_with_a_workflow_that_has_more() {
     let world = map_world(&costly("{ item_usd: 0.25 }"));
-    assert_code(&go(&world), 0);
+    assert_code(&go(&world), 1);
     let show = ["dlq", "show", "job", "item-001"];
     assert_snapshot!(line(&world, &show, "to do"), @"to do       raise `item_usd`, or `max_budget_usd` of the step; then replay with `--use-current-workflow`");
     assert_snapshot!(line(&world, &show, "get it on"), @"get it on       prodigy dlq retry job item-001 --use-current-workflow  (asks for it)");

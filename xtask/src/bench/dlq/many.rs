@@ -17,10 +17,13 @@ use prodigy_engine::{
 use prodigy_testkit::World;
 use serde_json::value::RawValue;
 
-use crate::{bench::timing::time, error::Error};
+use crate::{bench::timing::time_ending_with, error::Error};
 
 /// The job whose records are the pattern for all others.
 const PATTERN: &str = "pattern";
+
+/// The exit code of a job none of whose items succeeded.
+const NO_SUCCESS: i32 = 1;
 
 /// How many records are appended to the journal at once, about.
 const BATCH: u32 = 1000;
@@ -70,7 +73,8 @@ impl Many {
         let mended = world.root().join("mended");
         world.write("dead.yml", WORKFLOW.replace("MENDED", &mended.to_string_lossy()));
         world.commit_all("workflow");
-        time(&mut world.prodigy_command(&["run", "dead.yml", "-y", "--job-id", PATTERN]))?;
+        let args = ["run", "dead.yml", "-y", "--job-id", PATTERN];
+        time_ending_with(NO_SUCCESS, &mut world.prodigy_command(&args))?;
         let layout = Layout::new(world.home(), "repo".parse().map_err(unusable)?);
         let pattern: JobId = PATTERN.parse().map_err(unusable)?;
         let records = Reader::open(&layout, &pattern).map_err(unusable)?;

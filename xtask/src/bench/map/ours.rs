@@ -9,7 +9,7 @@ use super::{
     floors::COMMIT,
     ground::{file, line, repository},
 };
-use crate::{bench::timing::time, error::Error, program::read};
+use crate::{bench::timing::time_ending_with, error::Error, program::read};
 
 /// The job's id, the same in each world.
 const JOB: &str = "bench";
@@ -30,6 +30,14 @@ pub(super) enum Errand {
 }
 
 impl Errand {
+    /// Returns the exit code of a job of such items: 1 if none of them succeeds.
+    fn exit_code(self) -> i32 {
+        match self {
+            Self::Nothing | Self::Commit | Self::Shared => 0,
+            Self::Failing | Self::SharedFailing => 1,
+        }
+    }
+
     fn command(self) -> &'static str {
         match self {
             Self::Nothing | Self::Shared => ":",
@@ -75,7 +83,7 @@ impl Ours {
             .map_err(|source| Error::File { path: path.clone(), source })?;
         let file = path.to_string_lossy();
         let mut command = self.world.prodigy_command(&["run", &file, "-y", "--job-id", JOB]);
-        let seconds = time(&mut command)?.as_secs_f64();
+        let seconds = time_ending_with(self.errand.exit_code(), &mut command)?.as_secs_f64();
         self.check()?;
         kept.push(self.world);
         Ok(seconds)

@@ -26,6 +26,7 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Output,
+    report::exit_code::ExitRules,
 };
 
 /// Find out what dead letters changed outside
@@ -75,6 +76,7 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
         max_parallel: None,
         junit: None,
         rehearsal: None,
+        exit: ExitRules::default(),
     };
     let asked = Check {
         job: job.clone(),

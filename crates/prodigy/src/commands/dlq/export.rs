@@ -1,10 +1,6 @@
 //! `prodigy dlq export`.
 
-use std::{
-    fs::File,
-    io::{BufWriter, Write},
-    path::{Path, PathBuf},
-};
+use std::{io::Write as _, path::PathBuf};
 
 use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
 
@@ -14,7 +10,13 @@ use super::{
     queues::{each, of_jobs, queue_error, skipped},
     words::{ANY, UNSETTLED},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{
+    cli::Args,
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    output_file::{self, OutputFileError},
+};
 
 /// Write entries as JSON, JSON lines, CSV or Markdown
 ///
@@ -62,23 +64,16 @@ pub(super) fn run(
     match &command.output {
         None => export(args, command, out, |text, out| out.raw(text.as_bytes()))?,
         Some(path) => {
-            // What is asked for is read before the file is touched.
-            command.choice.read()?;
-            let file = File::create(path).map_err(|error| unwritten(path, error))?;
-            let mut file = BufWriter::new(file);
-            export(args, command, out, |text, _| {
-                file.write_all(text.as_bytes()).map_err(|error| unwritten(path, error))
+            output_file::check(path)?;
+            output_file::write(path, |file| {
+                export(args, command, out, |text, _| {
+                    let written = file.write_all(text.as_bytes());
+                    written.map_err(|error| OutputFileError::new(path, error).into())
+                })
             })?;
-            file.flush().map_err(|error| unwritten(path, error))?;
         }
     }
     Ok(Exit::Success)
-}
-
-fn unwritten(path: &Path, error: std::io::Error) -> CliError {
-    CliError::new(Exit::Failure, format!("cannot write `{}`", path.display()))
-        .with_hint("without `--output`, `prodigy dlq export` writes to standard output")
-        .because(error)
 }
 
 /// Writes the entries one by one.

@@ -20,7 +20,13 @@ use super::{
     planning::{Meant, Passed},
     queues::queue_error,
 };
-use crate::{commands::jobs::second, error::CliError, exit::Exit, output::Output, report::count};
+use crate::{
+    commands::jobs::second,
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    report::{count, exit_code::RetryRest},
+};
 
 /// What becomes of the dead letters that are meant.
 pub(super) struct Plan {
@@ -96,6 +102,14 @@ impl Plan {
                 }
                 self.refused.add(outcome);
             }
+        }
+    }
+
+    /// Returns what is not replayed and decides over the exit code all the same.
+    pub(super) fn rest(&self) -> RetryRest {
+        RetryRest {
+            has_adopted: !self.adopt.is_empty(),
+            awaits_approval: !self.approval.is_empty(),
         }
     }
 

@@ -33,6 +33,8 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Output,
+    output_file,
+    report::exit_code::ExitRules,
     workflow_file::File,
 };
 
@@ -53,8 +55,10 @@ const CANARY: [u32; 2] = [1, 5];
 /// at any moment: what was under way is taken up by the next `dlq retry` or `resume`. Commits
 /// are merged as usual.
 ///
-/// Exit codes: those of `prodigy run`; 8 if what was asked for waits for somebody to agree;
-/// 10 if nothing that was asked for may be replayed.
+/// Exit codes: those of `prodigy run`; 3 if nothing that was replayed was resolved; 8 if nothing was
+/// resolved and something waits for an approval; 10 if nothing that was asked for may be replayed.
+///
+/// For example, `prodigy dlq retry JOB || prodigy dlq show JOB` shows why none succeeded.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RetryArgs {
     /// The job
@@ -119,6 +123,9 @@ pub(crate) struct RetryArgs {
 
 pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<Exit, CliError> {
     let asked_at = clock::now();
+    if let Some(path) = &command.junit {
+        output_file::check(path)?;
+    }
     let (layout, job) = find_job(args, &command.job)?;
     let started = context::started(&layout, &job)?;
     if started.mode == Mode::Sequential {
@@ -169,6 +176,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
         return Ok(plan.nothing(&job, out));
     }
     drop(queue);
+    let rest = plan.rest();
     let resumption = Resumption {
         job: job.clone(),
         lock,
@@ -188,7 +196,8 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
             ..command.spending.changes()
         },
     };
-    let world = world(args, command, &authority, &file)?;
+    let mut world = world(args, command, &authority, &file)?;
+    world.exit.retry = Some(rest);
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
@@ -206,6 +215,7 @@ fn world(
         max_parallel: at_once(command.max_parallel, &file.loaded.workflow),
         junit: command.junit.clone(),
         rehearsal: None,
+        exit: ExitRules::default(),
     })
 }
 

@@ -1,17 +1,19 @@
 //! `prodigy events export`.
 
-use std::{
-    fs::File,
-    io::{BufWriter, Write},
-    path::{Path, PathBuf},
-};
+use std::{io::Write as _, path::PathBuf};
 
 use prodigy_core::{event::Record, ids::JobId};
 use prodigy_engine::store::Reader;
 use serde_json::Value;
 
 use super::super::lookup::{find_job, job_error};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{
+    cli::Args,
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    output_file::{self, OutputFileError},
+};
 
 /// The columns of the CSV form that are fields of the records.
 const COLUMNS: &[&str] = &[
@@ -59,21 +61,16 @@ pub(super) fn run(args: &Args, command: &ExportArgs, out: &mut Output) -> Result
     match &command.output {
         None => export(records, command.format, |text| out.raw(text.as_bytes()))?,
         Some(path) => {
-            let file = File::create(path).map_err(|error| unwritten(path, error))?;
-            let mut file = BufWriter::new(file);
-            export(records, command.format, |text| {
-                file.write_all(text.as_bytes()).map_err(|error| unwritten(path, error))
+            output_file::check(path)?;
+            output_file::write(path, |file| {
+                export(records, command.format, |text| {
+                    let written = file.write_all(text.as_bytes());
+                    written.map_err(|error| OutputFileError::new(path, error).into())
+                })
             })?;
-            file.flush().map_err(|error| unwritten(path, error))?;
         }
     }
     Ok(Exit::Success)
-}
-
-fn unwritten(path: &Path, error: std::io::Error) -> CliError {
-    CliError::new(Exit::Failure, format!("cannot write `{}`", path.display()))
-        .with_hint("without `--output`, `prodigy events export` writes to standard output")
-        .because(error)
 }
 
 /// Writes records one by one, so that any number of them takes no memory.

@@ -1,6 +1,6 @@
 //! The status as a file for the textfile collector of Prometheus' node exporter.
 
-use std::{fmt::Write as _, fs::File, io::Write as _, path::Path};
+use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use prodigy_core::{
     Timestamp,
@@ -9,28 +9,18 @@ use prodigy_core::{
 use prodigy_engine::clock;
 
 use super::Status;
-use crate::{error::CliError, exit::Exit};
+use crate::{
+    error::CliError,
+    output_file::{self, OutputFileError},
+};
 
 /// Writes the file so that a reader sees the old or the new one, never half of it.
 ///
 /// Other users have to read it, so it is no file of the store.
 pub(super) fn write(path: &Path, status: &Status<'_>) -> Result<(), CliError> {
-    let failed = |error| {
-        CliError::new(Exit::Failure, format!("cannot write `{}`", path.display())).because(error)
-    };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // The collector takes files that end with `.prom`.
-    let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = File::create(&unfinished)
-        .and_then(|mut file| file.write_all(text(status, clock::now()).as_bytes()))
-        .and_then(|()| {
-            #[expect(clippy::disallowed_methods, reason = "the file is not a part of the store")]
-            std::fs::rename(&unfinished, path)
-        });
-    written.map_err(|error| {
-        // It is of no use to anybody; why there is none matters more than that it stays.
-        std::fs::remove_file(&unfinished).ok();
-        failed(error)
+    let text = text(status, clock::now());
+    output_file::write(path, |file| {
+        file.write_all(text.as_bytes()).map_err(|error| OutputFileError::new(path, error).into())
     })
 }
 

@@ -1,0 +1,78 @@
+//! The exit code of a run.
+
+use prodigy_core::{
+    event::PauseReason,
+    job::{Ending, Job},
+};
+use prodigy_engine::run::Replayed;
+
+use crate::exit::Exit;
+
+/// The parts of a command line that decide over its exit code.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExitRules {
+    /// Dead letters have an exit code of their own, if that was said anew for a job that is over.
+    pub(crate) fail_on_dlq: Option<bool>,
+    /// The part of a `dlq retry` that its run does not see, if it is one.
+    pub(crate) retry: Option<RetryRest>,
+}
+
+/// The dead letters of a `dlq retry` that are not replayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RetryRest {
+    /// Some were marked as done without running again.
+    pub(crate) has_adopted: bool,
+    /// Some wait for an approval.
+    pub(crate) awaits_approval: bool,
+}
+
+impl ExitRules {
+    /// Returns the exit code of a run.
+    pub(crate) fn exit(self, ending: Ending, job: &Job, replayed: &Replayed) -> Exit {
+        let exit = of_ending(ending);
+        if exit != Exit::Success {
+            return exit;
+        }
+        let is_unresolved = match self.retry {
+            Some(rest) => {
+                let is_unresolved = replayed.ends.resolved == 0 && !rest.has_adopted;
+                if is_unresolved && rest.awaits_approval {
+                    return Exit::AwaitingApproval;
+                }
+                is_unresolved
+            }
+            None => false,
+        };
+        let dead = job.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
+        let known = job.started.as_ref().is_some_and(|started| started.options.fail_on_dlq);
+        let fail_on_dlq = self.fail_on_dlq.unwrap_or(known);
+        if replayed.claimed == 0 && !replayed.refused.is_empty() {
+            Exit::ReplayDenied
+        } else if is_unresolved || fail_on_dlq && dead > 0 {
+            Exit::DeadLetters
+        } else if job.has_no_success() {
+            Exit::Failure
+        } else {
+            Exit::Success
+        }
+    }
+}
+
+/// Returns the exit code for how a run ended.
+fn of_ending(ending: Ending) -> Exit {
+    match ending {
+        Ending::Completed | Ending::Paused(PauseReason::ItemsOutstanding) => Exit::Success,
+        Ending::MergeOutstanding => Exit::MergeOutstanding,
+        Ending::StoppedByPolicy | Ending::Paused(PauseReason::Policy) => Exit::StoppedByPolicy,
+        Ending::NoItems => Exit::NoItems,
+        Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
+        Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
+        Ending::Paused(PauseReason::UsageLimit) => Exit::TryLater,
+        Ending::Paused(PauseReason::OutOfCredits | PauseReason::NoAccess | PauseReason::Budget) => {
+            Exit::Budget
+        }
+        Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
+            Exit::Failure
+        }
+    }
+}
