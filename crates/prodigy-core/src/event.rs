@@ -11,6 +11,7 @@ mod checkout;
 mod endings;
 mod governed;
 mod groups;
+mod kept_work;
 mod options;
 mod parts;
 mod spending;
@@ -30,10 +31,11 @@ use crate::{
 pub use checkout::{CheckoutChange, CheckoutUpdate};
 pub use endings::{CompletedStatus, PauseReason};
 pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
+pub use kept_work::KeptWork;
 pub use options::{OptionChanges, RunOptions};
 pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, GivenInput,
-    JobStarted, KeptWork, LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted,
+    JobStarted, LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted,
     StepResult, StepStatus, Withdrawal, is_top_level,
 };
 pub use spending::{BudgetScope, QuotaPaused};

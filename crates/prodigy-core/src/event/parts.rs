@@ -164,37 +164,6 @@ pub struct LeftBehind {
     pub patch: Option<String>,
 }
 
-/// Work that successful items, or the steps of a job, left outside of their commits, and where
-/// it is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct KeptWork {
-    /// The reference whose commit holds the files that were left uncommitted; left out if
-    /// there were none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
-    /// How many files it holds.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub files: u32,
-    /// The file that holds them as a patch, without secrets; left out if they are too large.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub patch: Option<String>,
-    /// The references of commits that were left on branches that are not merged.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stray_commits: Vec<String>,
-    /// The paths that could not be kept: repositories inside the worktree.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_kept: Vec<String>,
-}
-
-impl KeptWork {
-    /// Returns the commands that bring the work into the checkout they are typed in.
-    pub fn commands(&self) -> Vec<String> {
-        let files = self.reference.iter().map(|name| format!("git cherry-pick --no-commit {name}"));
-        let commits = self.stray_commits.iter().map(|name| format!("git merge {name}"));
-        files.chain(commits).collect()
-    }
-}
-
 /// What an attempt that succeeded left behind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentCompleted {
@@ -382,7 +351,7 @@ pub struct LogRange {
 
 /// Returns whether a number need not be written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u32) -> bool {
+pub(super) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 

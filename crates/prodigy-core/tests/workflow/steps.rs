@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use prodigy_core::workflow::{Body, step_label};
+use prodigy_core::workflow::{AutoCommit, Body, step_label};
 
 use crate::support::{errors, steps, warnings, workflow};
 
@@ -362,4 +362,53 @@ fn a_thousand_steps_load() {
     let mut count = 0;
     workflow.each_step(&mut |_| count += 1);
     assert_eq!(count, 2000);
+}
+
+#[test]
+fn agents_commit_their_changes_unless_something_speaks_against_it() {
+    let steps = r"
+- claude: plain
+  validate: { claude: judge, on_incomplete: { claude: completer } }
+  on_failure: { claude: handler }
+- { claude: must, commit_required: true }
+- { claude: asked, auto_commit: true }
+- { claude: never, auto_commit: false }
+- { shell: plain shell }
+- foreach: { input: [a], do: [{ claude: one by one }] }
+- foreach: { input: [a], parallel: 2, do: [{ claude: side by side }] }
+";
+    let shown = |text: &str| {
+        let workflow = workflow(text);
+        let mut lines = Vec::new();
+        workflow.each_step(&mut |step| {
+            let sign = match step.auto_commit {
+                AutoCommit::Never => "-",
+                AutoCommit::StepChanges => "changes",
+                AutoCommit::Everything => "all",
+            };
+            lines.push(format!("{}: {sign}", step_label(step)));
+        });
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(shown(steps), @"
+    claude: plain: changes
+    claude: judge: -
+    claude: completer: changes
+    claude: handler: changes
+    claude: must: -
+    claude: asked: all
+    claude: never: -
+    shell: plain shell: -
+    foreach: -
+    claude: one by one: changes
+    foreach: changes
+    claude: side by side: -
+    ");
+    let shared = "mode: mapreduce\nmap: { input: { items: [a] }, isolation: shared, agent_template: [{ claude: x }] }\n\
+                  reduce: [{ claude: y }]\nmerge: [{ claude: z }]\n";
+    insta::assert_snapshot!(shown(shared), @"
+    claude: x: -
+    claude: y: changes
+    claude: z: -
+    ");
 }

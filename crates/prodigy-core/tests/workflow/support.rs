@@ -124,12 +124,8 @@ fn outline_step(step: &Step, out: &mut String) {
         line("capture", Some(text));
     }
     line("commit_required", step.commit_required.then(|| "true".to_owned()));
-    let auto_commit = match step.auto_commit {
-        AutoCommit::Never => None,
-        AutoCommit::StepChanges => Some("its changes"),
-        AutoCommit::Everything => Some("true"),
-    };
-    line("auto_commit", auto_commit.map(ToOwned::to_owned));
+    let is_asked = step.auto_commit == AutoCommit::Everything;
+    line("auto_commit", is_asked.then(|| "true".to_owned()));
     line("continue_on_error", step.continue_on_error.then(|| "true".to_owned()));
     line("retry", step.retry.as_ref().map(|retry| format!("{retry:?}")));
     line("on_failure", step.on_failure.as_ref().map(outline_handler));

@@ -28,7 +28,7 @@ const JOB: &str = "job";
 const SETUP: &str = "job.setup";
 
 /// The place where the work of one item, or of the job, is kept.
-struct Keeper {
+struct WorkKeeper {
     layout: Layout,
     job: JobId,
     mask: Mask,
@@ -48,7 +48,7 @@ impl Desk {
     ) -> Result<(), Failure> {
         let Some(mut slot) = self.slot.take() else { return Ok(()) };
         let policy = self.crew.map.leftovers;
-        let keeper = Keeper {
+        let keeper = WorkKeeper {
             layout: self.crew.tools.layout.clone(),
             job: self.crew.job.clone(),
             mask: self.crew.mask.clone(),
@@ -71,7 +71,7 @@ impl Desk {
     }
 }
 
-impl Keeper {
+impl WorkKeeper {
     /// Keeps what an item left in its worktree, or commits it.
     fn keep(
         &self,
@@ -133,8 +133,8 @@ impl Keeper {
 }
 
 impl Run {
-    fn keeper(&self, name: &str) -> Keeper {
-        Keeper {
+    fn keeper(&self, name: &str) -> WorkKeeper {
+        WorkKeeper {
             layout: self.parts.settings.layout.clone(),
             job: self.parts.id.clone(),
             mask: self.parts.mask.clone(),

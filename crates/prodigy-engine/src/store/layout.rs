@@ -325,6 +325,7 @@ mod tests {
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/index.json
         /h/dlq/repo/job-1
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/patches/item-001.patch
+        /h/state/repo/mapreduce/jobs/job-1/kept/item-1.patch
         /h/audit/repo/audit.jsonl
         /h/audit/repo/lock
         /h/spending

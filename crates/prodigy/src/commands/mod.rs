@@ -13,6 +13,7 @@ pub(crate) mod exec;
 mod flags;
 mod found;
 pub(crate) mod given_items;
+mod hooks;
 pub(crate) mod init;
 mod item_flags;
 pub(crate) mod jobs;

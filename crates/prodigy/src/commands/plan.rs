@@ -20,9 +20,10 @@ use self::{estimate::Extent, worktrees::Places};
 use super::{
     context,
     given_items::{self, InputArgs},
+    hooks::skipped_hooks,
     item_flags::at_once,
     parameters,
-    run::{Request, Sizes, skipped_hooks},
+    run::{Request, Sizes},
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
 

@@ -262,19 +262,10 @@ pub(super) fn warn(repo: &Repo, out: &mut Output) -> Result<(), CliError> {
     for warning in repo.warnings() {
         out.note(format_args!("note: {warning}"));
     }
-    if let Some(hooks) = skipped_hooks(repo)? {
+    if let Some(hooks) = super::hooks::skipped_hooks(repo)? {
         out.note(format_args!("note: {hooks}"));
     }
     Ok(())
-}
-
-/// Says which hooks of the repository are not run, if it has any that would be.
-pub(super) fn skipped_hooks(repo: &Repo) -> Result<Option<String>, CliError> {
-    let hooks = repo.commit_hooks().map_err(context::git_error)?;
-    let names: Vec<_> = hooks.iter().map(|name| format!("`{name}`")).collect();
-    let text =
-        format!("prodigy's own commits and merges do not run your hooks {}", names.join(", "));
-    Ok(Some(text).filter(|_| !names.is_empty()))
 }
 
 /// How many top-level steps a workflow has.

@@ -21,10 +21,8 @@ pub(crate) fn summary_lines(kept: &KeptSummary, job: &JobId, program: &str) -> V
         return entry_lines(kept);
     }
     let files = count(kept.files(), "uncommitted file");
-    let left = match kept.items() {
-        0 => files,
-        items => format!("{files} of {}", count(items, "item")),
-    };
+    let others = if kept.entries().any(|entry| entry.item.is_none()) { " and the job" } else { "" };
+    let left = format!("{files} of {}{others}", count(kept.items(), "item"));
     let command = KeptSummary::command(job);
     vec![
         format!("{left}; `{command}` applies all of them"),

@@ -92,6 +92,8 @@ fn items_are_told_one_by_one_and_summed_up() {
         took        [time]
         branch      prodigy/job/job
         merged      [commit] into main
+        kept        1 uncommitted file of item-001; `git cherry-pick --no-commit refs/prodigy/job/kept/item-001` applies it
+        kept        1 uncommitted file of item-004; `git cherry-pick --no-commit refs/prodigy/job/kept/item-004` applies it
         ");
     assert_snapshot!(dated(&world, &["jobs"]), @"
         JOB  STATUS                   WORKFLOW  STEPS  ITEMS  STARTED           TOOK

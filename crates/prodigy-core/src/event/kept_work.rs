@@ -1,0 +1,37 @@
+//! Work that was kept outside of commits.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::parts::is_zero;
+
+/// Work that successful items, or the steps of a job, left outside of their commits, and where
+/// it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptWork {
+    /// The reference whose commit holds the files that were left uncommitted; left out if
+    /// there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// How many files it holds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files: u32,
+    /// The file that holds them as a patch, without secrets; left out if they are too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    /// The references of commits that were left on branches that are not merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stray_commits: Vec<String>,
+    /// The paths that could not be kept: repositories inside the worktree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_kept: Vec<String>,
+}
+
+impl KeptWork {
+    /// Returns the commands that bring the work into the checkout they are typed in.
+    pub fn commands(&self) -> Vec<String> {
+        let files = self.reference.iter().map(|name| format!("git cherry-pick --no-commit {name}"));
+        let commits = self.stray_commits.iter().map(|name| format!("git merge {name}"));
+        files.chain(commits).collect()
+    }
+}
