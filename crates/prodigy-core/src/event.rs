@@ -477,6 +477,14 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolver: Option<String>,
     },
+    /// The handler of the error policy runs once more, because it was cut off before; the item is
+    /// not tried again. Written before anything of it runs.
+    HandlerRestarted {
+        /// The handler's name.
+        handler: String,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+    },
     /// An agent began to resolve the conflict of an item. Written before anything of it runs.
     ResolutionStarted {
         /// The agent's name.

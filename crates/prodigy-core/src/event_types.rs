@@ -68,6 +68,7 @@ event_types! {
     Self::WorktreeCleaned { .. } => "worktree_cleaned",
     Self::WorkKept(_) => "work_kept",
     Self::MergeConflict { .. } => "merge_conflict",
+    Self::HandlerRestarted { .. } => "handler_restarted",
     Self::ResolutionStarted { .. } => "resolution_started",
     Self::ResolutionCompleted { .. } => "resolution_completed",
     Self::ResolutionFailed { .. } => "resolution_failed",
@@ -94,7 +95,8 @@ mod tests {
         let checkout = include_str!("../../prodigy-engine/tests/golden/v1/checkout.jsonl");
         let conflict = include_str!("../../prodigy-engine/tests/golden/v1/conflict.jsonl");
         let kept = include_str!("../../prodigy-engine/tests/golden/v1/kept-work.jsonl");
-        let all = [golden, items, governed, agents, checkout, conflict, kept];
+        let handler = include_str!("../../prodigy-engine/tests/golden/v1/handler.jsonl");
+        let all = [golden, items, governed, agents, checkout, conflict, kept, handler];
         for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();

@@ -58,6 +58,7 @@ fn attempt(of: u32, item: u32) -> Assignment {
         allowance: None,
         setbacks: Vec::new(),
         conflict: None,
+        handler: None,
     }
 }
 
@@ -294,7 +295,7 @@ async fn work<Q: WorkQueue>(queue: Q, number: u32) -> Vec<u32> {
             tokio::task::yield_now().await;
         }
         let mut settled = queue.finish(claim, failed()).await;
-        if let Settled::Secure { claim } = settled {
+        if let Settled::Secure { claim, .. } = settled {
             settled = queue.finish(claim, failed().secured()).await;
         }
         if let Settled::Handle { claim, failure, .. } = settled {
@@ -316,7 +317,7 @@ async fn distribute<Q: WorkQueue>(queue: &Q) -> BTreeSet<u32> {
     while u32::try_from(heard.len()).is_ok_and(|heard| heard < AGENTS * ROUNDS) {
         let FinishedAttempt { assignment, outcome } = queue.finished().await;
         if outcome == failed() {
-            queue.secure(assignment.agent);
+            queue.secure(assignment.agent, assignment.item.is_multiple_of(10));
             continue;
         }
         if matches!(outcome, Outcome::Failed { .. }) && assignment.item.is_multiple_of(10) {

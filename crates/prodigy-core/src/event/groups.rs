@@ -56,11 +56,13 @@ macro_rules! circuit_news {
     };
 }
 
-/// How the conflict of an item is resolved.
+/// What is done about an item besides its attempts: its conflict is resolved, its handler
+/// repeated.
 #[macro_export]
 macro_rules! resolution_news {
     () => {
-        $crate::event::Event::ResolutionStarted { .. }
+        $crate::event::Event::HandlerRestarted { .. }
+            | $crate::event::Event::ResolutionStarted { .. }
             | $crate::event::Event::ResolutionCompleted { .. }
             | $crate::event::Event::ResolutionFailed { .. }
     };

@@ -36,6 +36,7 @@ impl Scene<'_> {
             | Stage::Pending
             | Stage::Waiting { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Conflicted(_)
             | Stage::Resolving { .. }
             | Stage::Successful
@@ -54,6 +55,7 @@ impl Scene<'_> {
             | Stage::Pending
             | Stage::Waiting { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
             | Stage::Successful

@@ -1,7 +1,8 @@
 //! Which items start, and when the map phase is over.
 
 use super::{
-    Action, Decision, Ending, ItemState, Job, MapState, Replays, Stage, Surroundings, conflict,
+    Action, Decision, Ending, FailedAttempt, ItemState, Job, MapState, Replays, Stage,
+    Surroundings, conflict,
     items::{ItemAction, MapRules},
     spending,
     verdict::{Scene, about},
@@ -12,6 +13,7 @@ use crate::{
     failure::{Failure, FailureKind},
     ids::AgentId,
     policy::Breaker,
+    workflow::OnItemFailure,
 };
 
 /// An item that was under way when prodigy died this often is not tried again.
@@ -30,6 +32,7 @@ pub(super) fn begin(job: &Job) -> Decision {
         | Stage::Waiting { .. }
         | Stage::Running { .. }
         | Stage::Handling { .. }
+        | Stage::Unhandled(_)
         | Stage::Conflicted(_)
         | Stage::Resolving { .. }
         | Stage::Successful
@@ -133,6 +136,8 @@ fn start(
         let is_busy = if let Stage::Conflicted(conflict) = &item.stage {
             let conflicted = (at, item, &**conflict);
             conflict::take_up(&mut decision, conflicted, agent, rules, now)
+        } else if let Stage::Unhandled(failed) = &item.stage {
+            handle_again(&mut decision, (at, item, failed), agent, rules)
         } else {
             begin_attempt(&mut decision, item, at, agent, false);
             true
@@ -206,6 +211,30 @@ fn begin_attempt(
     decision.facts.push(about(item, Some(agent), event));
     let start = ItemAction::Start { agent, item: at, attempt, may_repeat };
     decision.actions.push(Action::Item(start));
+}
+
+/// Runs the handler of an item once more; returns whether an agent is busy with it.
+///
+/// The workflow may have been changed since the attempt failed.
+fn handle_again(
+    decision: &mut Decision,
+    (at, item, failed): (u32, &ItemState, &FailedAttempt),
+    agent: AgentId,
+    rules: MapRules<'_>,
+) -> bool {
+    let attempt = item.attempts;
+    if let OnItemFailure::Custom(name) = &rules.policy.on_item_failure {
+        let (handler, name) = (name.clone(), name.clone());
+        decision.facts.push(about(item, Some(agent), Event::HandlerRestarted { handler, attempt }));
+        let failed = Box::new(failed.clone());
+        let handle = ItemAction::HandleAgain { agent, item: at, attempt, name, failed };
+        decision.actions.push(Action::Item(handle));
+        return true;
+    }
+    let failure = failed.failure.clone();
+    decision.tick = true;
+    decision.facts.push(about(item, None, Event::ItemDeadLettered { attempts: attempt, failure }));
+    false
 }
 
 /// Returns the places of the items that can start now without a claim.

@@ -2,7 +2,7 @@
 
 use super::{
     Setback,
-    map::{Conflict, ItemState, MapState, Merging, Stage},
+    map::{Conflict, FailedAttempt, ItemState, MapState, Merging, Stage},
 };
 use crate::{
     Timestamp,
@@ -53,6 +53,7 @@ impl MapState {
                 let waiting = waiting(&self.item_mut(at)?.stage).ok_or(Misplaced)?;
                 self.enter(at, waiting)
             }
+            Event::HandlerRestarted { .. } => self.handle(at, agent.ok_or(Misplaced)?),
             Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(Misplaced)?),
             Event::ResolutionCompleted { commit, commits, .. } => {
                 self.resolved(at, commit, *commits)
@@ -205,6 +206,7 @@ impl MapState {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
             | Stage::Resolving { .. } => Err(Misplaced),
@@ -252,7 +254,11 @@ impl MapState {
         Setback::of(failed.attempt, failed.step.as_deref(), &failed.failure)
             .remember(&mut item.setbacks);
         match failed.then {
-            AfterAttempt::Handler => self.enter(at, Stage::Handling { agent }),
+            AfterAttempt::Handler => {
+                let (step, failure) = (failed.step.clone(), failed.failure.clone());
+                let failed = Some(Box::new(FailedAttempt { step, failure }));
+                self.enter(at, Stage::Handling { agent, failed })
+            }
             // What it comes to is in the next record; without one, it is tried again.
             AfterAttempt::Retry | AfterAttempt::DeadLetter | AfterAttempt::Skip => {
                 self.enter(at, Stage::Pending)
@@ -265,6 +271,17 @@ impl MapState {
         let Stage::Merging(commits) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
         let conflict = Conflict { commits: (**commits).clone(), paths: paths.to_owned() };
         self.enter(at, Stage::Conflicted(Box::new(conflict)))
+    }
+
+    /// Takes in that the handler of an item runs once more.
+    fn handle(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
+        let is_free = !self.index.running.contains_key(&agent);
+        let Stage::Unhandled(failed) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
+        let failed = Some(failed.clone());
+        if !is_free {
+            return Err(Misplaced);
+        }
+        self.enter(at, Stage::Handling { agent, failed })
     }
 
     /// Takes in that an agent begins to resolve a conflict.
@@ -317,6 +334,7 @@ impl MapState {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
             | Stage::Resolving { .. } => &mut counts.successful,
@@ -342,6 +360,7 @@ impl MapState {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
             | Stage::Resolving { .. } => Ok(()),
@@ -366,10 +385,13 @@ impl MapState {
 /// Returns where an item waits whose agent was called off; `None` if none was at it.
 fn waiting(stage: &Stage) -> Option<Stage> {
     match stage {
-        Stage::Running { .. } | Stage::Handling { .. } => Some(Stage::Pending),
+        Stage::Handling { failed: Some(failed), .. } => Some(Stage::Unhandled(failed.clone())),
+        // Older versions did not record why.
+        Stage::Running { .. } | Stage::Handling { failed: None, .. } => Some(Stage::Pending),
         Stage::Resolving { conflict, .. } => Some(Stage::Conflicted(conflict.clone())),
         Stage::Pending
         | Stage::Waiting { .. }
+        | Stage::Unhandled(_)
         | Stage::Merging(_)
         | Stage::Conflicted(_)
         | Stage::Successful

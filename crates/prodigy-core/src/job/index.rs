@@ -17,6 +17,8 @@ pub(super) struct Index {
     pub(super) running: BTreeMap<AgentId, u32>,
     pub(super) merging: BTreeSet<u32>,
     pub(super) conflicted: BTreeSet<u32>,
+    /// Those whose handler was cut off.
+    pub(super) unhandled: BTreeSet<u32>,
     /// Those that were claimed from the dead letter queue and have not ended.
     pub(super) replaying: BTreeSet<u32>,
 }
@@ -28,12 +30,13 @@ impl Index {
             Stage::Pending => drop(self.pending.remove(&at)),
             Stage::Waiting { retry_at } => drop(self.waiting.remove(&(*retry_at, at))),
             Stage::Running { agent, .. }
-            | Stage::Handling { agent }
+            | Stage::Handling { agent, .. }
             | Stage::Resolving { agent, .. } => {
                 self.running.remove(agent);
             }
             Stage::Merging(_) => drop(self.merging.remove(&at)),
             Stage::Conflicted(_) => drop(self.conflicted.remove(&at)),
+            Stage::Unhandled(_) => drop(self.unhandled.remove(&at)),
             Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
         }
     }
@@ -47,12 +50,13 @@ impl Index {
             Stage::Pending => drop(self.pending.insert(at)),
             Stage::Waiting { retry_at } => drop(self.waiting.insert((*retry_at, at))),
             Stage::Running { agent, .. }
-            | Stage::Handling { agent }
+            | Stage::Handling { agent, .. }
             | Stage::Resolving { agent, .. } => {
                 self.running.insert(*agent, at);
             }
             Stage::Merging(_) => drop(self.merging.insert(at)),
             Stage::Conflicted(_) => drop(self.conflicted.insert(at)),
+            Stage::Unhandled(_) => drop(self.unhandled.insert(at)),
             Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
         }
     }

@@ -133,7 +133,9 @@ impl ItemSummary {
             busy.activity.hear(record);
         }
         match &record.event {
-            Event::AgentStarted { attempt, .. } | Event::ResolutionStarted { attempt, .. } => {
+            Event::AgentStarted { attempt, .. }
+            | Event::HandlerRestarted { attempt, .. }
+            | Event::ResolutionStarted { attempt, .. } => {
                 if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
                     let (item, since) = (item.clone(), record.timestamp);
                     let (attempt, activity) = (*attempt, Activity::new(since));

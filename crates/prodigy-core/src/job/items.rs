@@ -1,7 +1,8 @@
 //! What follows from what happens to the items.
 
 use super::{
-    Conflict, Decision, Ending, Job, Merging, Replays, Surroundings, conflict::Took, verdict::Scene,
+    Conflict, Decision, Ending, FailedAttempt, Job, Merging, Replays, Surroundings, conflict::Took,
+    verdict::Scene,
 };
 use crate::{
     agent::Limit,
@@ -189,11 +190,13 @@ pub enum ItemAction {
         /// Whether somebody decided that what is not known to be made outside is made again.
         may_repeat: bool,
     },
-    /// Make safe what an attempt left behind with which its item fails for good, and send its
-    /// outcome once more.
+    /// Make safe what an attempt left behind that is not made again, and send its outcome once
+    /// more.
     Secure {
         /// Who made it.
         agent: AgentId,
+        /// Whether the handler of the error policy runs in the worktree next.
+        goes_on: bool,
     },
     /// Run the handler of the error policy where the attempt was made.
     Handle {
@@ -205,6 +208,19 @@ pub enum ItemAction {
         name: String,
         /// Why the attempt failed.
         failure: Failure,
+    },
+    /// Run the handler of the error policy once more, where what the attempt left is restored.
+    HandleAgain {
+        /// Who runs it.
+        agent: AgentId,
+        /// The item's place.
+        item: u32,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// The handler.
+        name: String,
+        /// How the attempt failed.
+        failed: Box<FailedAttempt>,
     },
     /// Have an agent resolve the conflict of an item.
     Resolve {

@@ -9,6 +9,7 @@ use crate::{
     Timestamp,
     effect::Ledger,
     event::AgentCompleted,
+    failure::Failure,
     ids::{AgentId, ItemId},
     metrics::{Counted, Tally},
     policy::{Breaker, Judged},
@@ -147,7 +148,12 @@ pub enum Stage {
     Handling {
         /// Who runs it.
         agent: AgentId,
+        /// Why; left out by older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failed: Option<Box<FailedAttempt>>,
     },
+    /// The handler of the error policy was cut off, and has to run once more.
+    Unhandled(Box<FailedAttempt>),
     /// It succeeded, and its commits are about to be merged.
     Merging(Box<Merging>),
     /// Its commits conflict, and it waits for an agent to resolve that.
@@ -165,6 +171,16 @@ pub enum Stage {
     DeadLettered,
     /// It was left out.
     Skipped,
+}
+
+/// An attempt that failed and that the handler of the error policy is told about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// The step that failed, if it was a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Why.
+    pub failure: Failure,
 }
 
 /// Commits on their way into the job's branch.
@@ -239,12 +255,13 @@ impl MapState {
     }
 
     /// Returns the places of the items that can start now: those with a conflict come first,
-    /// which grows with time, then those that waited to be tried again, then the others in the
-    /// order chosen.
+    /// which grows with time, then those whose handler was cut off, then those that waited to be
+    /// tried again, then the others in the order chosen.
     pub fn ready(&self, now: Timestamp) -> impl Iterator<Item = u32> {
         let waited = self.index.waiting.range(..=(now, u32::MAX)).map(|(_, at)| *at);
         let conflicted = self.index.conflicted.iter().copied();
-        conflicted.chain(waited).chain(self.index.pending.iter().copied())
+        let unhandled = self.index.unhandled.iter().copied();
+        conflicted.chain(unhandled).chain(waited).chain(self.index.pending.iter().copied())
     }
 
     /// Returns the items that wait for an agent to resolve their conflicts.
@@ -281,8 +298,8 @@ impl MapState {
 
     /// Returns how many items wait, for an agent or to be tried again.
     pub fn pending(&self) -> u32 {
-        let Index { pending, waiting, conflicted, .. } = &self.index;
-        let waiting = pending.len() + waiting.len() + conflicted.len();
+        let Index { pending, waiting, conflicted, unhandled, .. } = &self.index;
+        let waiting = pending.len() + waiting.len() + conflicted.len() + unhandled.len();
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
@@ -338,6 +355,7 @@ impl MapState {
                 | Stage::Waiting { .. }
                 | Stage::Running { .. }
                 | Stage::Handling { .. }
+                | Stage::Unhandled(_)
                 | Stage::Merging(_)
                 | Stage::Conflicted(_)
                 | Stage::Resolving { .. } => {}

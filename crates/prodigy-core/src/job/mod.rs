@@ -35,7 +35,7 @@ pub use effort::{Effort, Efforts, range_of_sum};
 pub use item_summary::{BusyAgent, Circuit, ItemSummary};
 pub use items::{ItemAction, ItemInput, MapRules};
 pub use kept_summary::{KeptEntry, KeptSummary};
-pub use map::{Conflict, ItemCounts, ItemState, MapState, Merging, Stage};
+pub use map::{Conflict, FailedAttempt, ItemCounts, ItemState, MapState, Merging, Stage};
 pub use names::{AskingSteps, StepNames};
 pub use pace::Pace;
 pub use replays::{Replays, Stopped, StoppedBy};

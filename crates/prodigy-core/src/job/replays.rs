@@ -177,6 +177,7 @@ impl Replays {
             | Stage::Waiting { .. }
             | Stage::Running { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
             | Stage::Resolving { .. } => return,

@@ -103,7 +103,10 @@ impl Paused {
     /// Takes in what happened to an item: that it tries, or that it tries no more.
     pub(super) fn follow(&mut self, record: &Record) {
         let is_probe = self.probe.is_some() && self.probe == record.item_id;
-        if let Event::AgentStarted { .. } | Event::ResolutionStarted { .. } = &record.event {
+        if let Event::AgentStarted { .. }
+        | Event::HandlerRestarted { .. }
+        | Event::ResolutionStarted { .. } = &record.event
+        {
             self.probe.clone_from(&record.item_id);
         } else if let Event::AgentFailed(failed) = &record.event {
             // Its handler may ask an agent yet.

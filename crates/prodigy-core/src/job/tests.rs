@@ -359,7 +359,15 @@ impl World {
                     }
                 }
             }
+            ItemAction::HandleAgain { agent, item, failed, .. } => {
+                let failure = failed.failure;
+                ItemInput::Handled { agent, item, failure, handler: None }
+            }
             ItemAction::Handle { agent, item, failure, .. } => {
+                if let Some(Fate::Hangs) = self.fates.as_slice().first() {
+                    self.fates.next();
+                    return vec![];
+                }
                 let handler = self.fates.next().is_some_and(|fate| matches!(fate, Fate::Fails));
                 let handler = handler.then(|| failure.clone());
                 ItemInput::Handled { agent, item, failure, handler }

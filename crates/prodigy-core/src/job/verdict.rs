@@ -27,16 +27,6 @@ enum Verdict {
     Handler(String),
 }
 
-impl Verdict {
-    /// Returns whether the item has failed for good.
-    fn ends_item(&self) -> bool {
-        match self {
-            Self::DeadLetter | Self::Skip => true,
-            Self::Retry { .. } | Self::Handler(_) => false,
-        }
-    }
-}
-
 /// The items and what holds for them.
 pub(super) struct Scene<'a> {
     pub(super) job: &'a Job,
@@ -57,6 +47,7 @@ impl Scene<'_> {
             | Stage::Pending
             | Stage::Waiting { .. }
             | Stage::Handling { .. }
+            | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
             | Stage::Resolving { .. }
@@ -64,6 +55,13 @@ impl Scene<'_> {
             | Stage::DeadLettered
             | Stage::Skipped => None,
         }
+    }
+
+    /// Returns an item whose handler is run by this agent.
+    fn handling(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
+        let is_so =
+            |stage: &Stage| matches!(stage, Stage::Handling { agent: by, .. } if *by == agent);
+        self.map.item(at).filter(|item| is_so(&item.stage))
     }
 
     pub(super) fn completed(&self, agent: AgentId, at: u32, mut done: AgentCompleted) -> Decision {
@@ -102,8 +100,9 @@ impl Scene<'_> {
         }
         let failure = failed.failure.clone();
         let verdict = self.verdict(item, &failure);
-        if !secured && verdict.ends_item() {
-            return Decision::act(Action::Item(ItemAction::Secure { agent }));
+        if !secured && !matches!(verdict, Verdict::Retry { .. }) {
+            let goes_on = matches!(verdict, Verdict::Handler(_));
+            return Decision::act(Action::Item(ItemAction::Secure { agent, goes_on }));
         }
         failed.then = match verdict {
             Verdict::Retry { .. } => AfterAttempt::Retry,
@@ -159,8 +158,7 @@ impl Scene<'_> {
         secured: bool,
     ) -> Decision {
         let Took { duration_ms, cost_usd } = took;
-        let handling = Stage::Handling { agent };
-        let handled = self.map.item(at).filter(|item| item.stage == handling);
+        let handled = self.handling(agent, at);
         let resolved = self.resolving(agent, at).map(|(item, _)| item);
         let item = self.under_way(agent, at).map(|(item, _)| item).or(handled).or(resolved);
         let Some(item) = item else { return Decision::default() };
@@ -247,10 +245,7 @@ impl Scene<'_> {
         failure: Failure,
         handler: Option<Failure>,
     ) -> Decision {
-        let handling = Stage::Handling { agent };
-        let Some(item) = self.map.item(at).filter(|item| item.stage == handling) else {
-            return Decision::default();
-        };
+        let Some(item) = self.handling(agent, at) else { return Decision::default() };
         let event = if let Some(mut broken) = handler {
             if item.is_uncertain() {
                 broken = broken.uncertain();

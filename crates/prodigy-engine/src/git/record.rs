@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use prodigy_core::event::Snapshot;
+
 use super::{Error, Slot, nested, repo::as_prodigy, tree::remove};
 
 impl Slot {
@@ -12,6 +14,34 @@ impl Slot {
     /// not be read are left out, and an index in the middle of a merge is recorded as if
     /// nothing were staged.
     pub fn record(&self, reference: &str, attempt: u32) -> Result<String, Error> {
+        let commit = self.make_record()?;
+        self.tree.repo.name_record(reference, attempt, &commit)
+    }
+
+    /// Records the same as [`Slot::record`] under a name that may have been used before.
+    pub fn record_over(&self, reference: &str) -> Result<String, Error> {
+        let commit = self.make_record()?;
+        let update = ["update-ref", "--no-deref", reference, &commit];
+        self.tree.repo.call(&update).durable().run()?;
+        Ok(reference.to_owned())
+    }
+
+    /// Brings HEAD, the index and all files that are not ignored back to a record; without such
+    /// a record everything stays as it is.
+    pub fn restore_record(&self, reference: &str) -> Result<(), Error> {
+        let repo = &self.tree.repo;
+        let parse =
+            |object: &str| repo.call(&["rev-parse", "--verify", "--quiet", object]).or(&[1]).text();
+        let head = parse(&format!("{reference}^"))?;
+        if head.is_empty() {
+            return Ok(());
+        }
+        let index = parse(&format!("{reference}:index"))?;
+        let files = parse(&format!("{reference}:files"))?;
+        self.tree.restore(&Snapshot { head, index, files })
+    }
+
+    fn make_record(&self) -> Result<String, Error> {
         let head = self.head()?;
         self.shelter.renew()?;
         let index = match self.copy_of_index() {
@@ -33,8 +63,7 @@ impl Slot {
         let entries = format!("040000 tree {files}\tfiles\n040000 tree {staged}\tindex\n");
         let tree = self.shelter.call(&["mktree"]).stdin(entries).durable().text()?;
         let commit = ["commit-tree", "-p", &head, "-m", "prodigy record", &tree];
-        let commit = as_prodigy(self.shelter.call(&commit)).durable().text()?;
-        self.tree.repo.name_record(reference, attempt, &commit)
+        as_prodigy(self.shelter.call(&commit)).durable().text()
     }
 
     /// Returns a copy of the worktree's index that git can read.

@@ -160,9 +160,9 @@ impl WorkQueue for LocalQueue {
         }
     }
 
-    fn secure(&self, agent: AgentId) {
+    fn secure(&self, agent: AgentId, goes_on: bool) {
         if let Some((claim, waiting)) = self.lock().renew(agent) {
-            waiting.send(Settled::Secure { claim }).ok();
+            waiting.send(Settled::Secure { claim, goes_on }).ok();
         }
     }
 

@@ -13,7 +13,7 @@ use prodigy_core::{
     event::AgentCompleted,
     failure::Failure,
     ids::AgentId,
-    job::{Conflict, Setback},
+    job::{Conflict, FailedAttempt, Setback},
     policy::Allowance,
 };
 
@@ -38,6 +38,17 @@ pub struct Assignment {
     pub setbacks: Vec<Setback>,
     /// The conflict to resolve; without one the item's steps are run.
     pub conflict: Option<Box<Conflict>>,
+    /// The handler to run once more instead of the item's steps.
+    pub handler: Option<Box<CutOffHandler>>,
+}
+
+/// A handler of the error policy that was cut off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutOffHandler {
+    /// Its name.
+    pub name: String,
+    /// How the attempt failed.
+    pub failed: FailedAttempt,
 }
 
 /// An attempt that an agent has taken on. It ends with [`WorkQueue::finish`] and nothing else.
@@ -127,11 +138,13 @@ pub enum Settled {
         /// Whether the item has failed for good.
         failed: bool,
     },
-    /// The item fails for good: what the attempt left behind has to be made safe before that is
+    /// The attempt is not made again: what it left behind has to be made safe before that is
     /// recorded.
     Secure {
         /// The same attempt, to be finished once more with the same outcome.
         claim: Claim,
+        /// Whether the handler of the error policy runs in the worktree next.
+        goes_on: bool,
     },
     /// The handler of the error policy has to run where the attempt was made.
     Handle {
@@ -190,8 +203,9 @@ pub trait WorkQueue: Clone + Send + Sync + 'static {
     /// Frees an agent whose outcome is recorded.
     fn settle(&self, agent: AgentId, failed: bool);
 
-    /// Has an agent make safe what its attempt left behind.
-    fn secure(&self, agent: AgentId);
+    /// Has an agent make safe what its attempt left behind; `goes_on` says whether the handler of
+    /// the error policy runs next.
+    fn secure(&self, agent: AgentId, goes_on: bool);
 
     /// Has an agent run the handler of the error policy.
     fn handle(&self, agent: AgentId, name: String, failure: Failure);

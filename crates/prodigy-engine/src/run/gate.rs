@@ -307,6 +307,7 @@ fn outcome(stage: &Stage) -> Option<AuditOutcome> {
         | Stage::Waiting { .. }
         | Stage::Running { .. }
         | Stage::Handling { .. }
+        | Stage::Unhandled(_)
         | Stage::Merging(_)
         | Stage::Conflicted(_)
         | Stage::Resolving { .. } => None,

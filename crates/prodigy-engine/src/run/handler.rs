@@ -1,28 +1,117 @@
 //! The handler of the error policy, in the worktree of the attempt that failed.
 
-use prodigy_core::failure::{Failure, FailureKind};
+use std::sync::Arc;
+
+use prodigy_core::{
+    failure::{Failure, FailureKind},
+    job::FailedAttempt,
+    workflow::Isolation,
+};
 
 use super::{
     attempt::{self, Attempt},
-    worker::Desk,
+    put_away::failed_reference,
+    secure::{Remains, handler_reference},
+    worker::{Desk, blocking, is_orderly},
 };
-use crate::step::Identity;
+use crate::{
+    queue::{Claim, CutOffHandler, Outcome, Settled, WorkQueue as _},
+    step::{Identity, worktree_fault},
+};
 
 impl Desk {
+    /// Runs a handler that was cut off once more, on what the attempt left, and does what becomes
+    /// of its item.
+    pub(super) async fn handle_again(&mut self, claim: Claim, handler: &CutOffHandler) {
+        let (place, attempt) = (claim.assignment.item, claim.assignment.attempt);
+        let CutOffHandler { name, failed } = handler;
+        let item = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
+        let id = match &item {
+            Ok(item) => item.id.clone(),
+            Err(error) => {
+                let broken = worktree_fault(error.to_string());
+                return self.cannot_handle(claim, failed.clone(), broken).await;
+            }
+        };
+        let identity = self.identity(&id, attempt);
+        let ready = match self.workplace(identity, self.tip()).await {
+            Ok(_) => self.restore_for_handler(&failed_reference(&self.crew.job, &id)).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(broken) = ready {
+            return self.cannot_handle(claim, failed.clone(), broken).await;
+        }
+        let mut remains = Remains { id, attempt, left: None, is_clean: true, is_secured: false };
+        let settled = self.run_handler(claim, name, failed.clone(), &mut remains).await;
+        self.settle(settled, remains, false).await;
+    }
+
+    /// Ends an item whose handler cannot even begin.
+    async fn cannot_handle(&mut self, claim: Claim, failed: FailedAttempt, broken: Failure) {
+        let outcome = match self.limited.take() {
+            Some(limit) => Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: true },
+            None => Outcome::Handled { failure: failed.failure, handler: Some(broken) },
+        };
+        self.crew.queue.finish(claim, outcome).await;
+        self.discard().await;
+    }
+
+    /// Brings back what the attempt left before its handler ran the first time.
+    async fn restore_for_handler(&mut self, failed: &str) -> Result<(), Failure> {
+        let Some(slot) = self.slot.take() else { return Ok(()) };
+        let reference = handler_reference(failed);
+        let slot = blocking(move || slot.restore_record(&reference).map(|()| slot)).await?;
+        self.slot = Some(slot);
+        Ok(())
+    }
+
+    /// Runs the handler of the error policy after a failed attempt, makes safe what both left,
+    /// and says how it ended.
+    pub(super) async fn run_handler(
+        &mut self,
+        claim: Claim,
+        name: &str,
+        failed: FailedAttempt,
+        remains: &mut Remains,
+    ) -> Settled {
+        let identity = self.identity(&remains.id, remains.attempt);
+        let FailedAttempt { step, failure } = failed;
+        let told = attempt::FailedStep { step: step.as_deref(), failure: &failure };
+        let handler = self.handle(&identity, claim.assignment.item, name, told).await;
+        remains.is_clean &= handler.as_ref().is_none_or(is_orderly);
+        // It worked in the same worktree. If that cannot be looked at any more, nothing is
+        // known of what is in it.
+        remains.left = self.examine().await.ok().flatten();
+        let outcome = match handler {
+            Some(broken) if self.is_stopped(&broken) => Outcome::Released,
+            handler => match self.limited.take() {
+                Some(limit) => {
+                    Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: false }
+                }
+                None => Outcome::Handled { failure, handler },
+            },
+        };
+        if let Outcome::Handled { .. } = outcome {
+            self.secure(remains).await;
+        }
+        self.crew.queue.finish(claim, outcome).await
+    }
+
     /// Returns whether a handler was not let finish.
-    pub(super) fn is_stopped(&self, broken: &Failure) -> bool {
+    fn is_stopped(&self, broken: &Failure) -> bool {
         broken.kind == FailureKind::Cancelled && self.crew.tools.stop.is_requested()
     }
 
     /// Runs the handler of the error policy; returns why it failed, if it did.
-    pub(super) async fn handle(
-        &self,
+    async fn handle(
+        &mut self,
         identity: &Identity,
         place: u32,
         name: &str,
         failed: attempt::FailedStep<'_>,
     ) -> Option<Failure> {
-        let Some(steps) = self.crew.handlers.get(name) else {
+        let crew = Arc::clone(&self.crew);
+        let Some(steps) = crew.handlers.get(name) else {
             let message = format!("there is no handler `{name}`");
             return Some(Failure::new(FailureKind::TemplateError, message));
         };
@@ -33,8 +122,14 @@ impl Desk {
                 return Some(Failure::new(FailureKind::WorktreeError, error.to_string()));
             }
         };
+        if self.slot.is_none()
+            && self.crew.map.isolation == Isolation::Worktree
+            && let Err(failure) = self.workplace(identity.clone(), self.tip()).await
+        {
+            return Some(failure);
+        }
         let workplace = self.workplace_at(identity.clone());
-        let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
+        let attempt = Attempt { crew: &crew, workplace: &workplace, item: &item, place };
         attempt::handle(attempt, steps, name, failed).await
     }
 }

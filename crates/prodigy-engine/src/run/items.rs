@@ -13,8 +13,15 @@ use super::{Error, Run, perform::check_disk};
 use crate::{
     dlq::DeadLetters,
     git::JobTree,
-    queue::{Assignment, WorkQueue as _},
+    queue::{Assignment, CutOffHandler, WorkQueue as _},
 };
+
+/// What an agent is to do about an item.
+enum Errand {
+    Attempt,
+    Conflict(Box<Conflict>),
+    Handler(Box<CutOffHandler>),
+}
 
 impl Run {
     /// Does what was decided about an item.
@@ -28,13 +35,17 @@ impl Run {
                 Ok(())
             }
             ItemAction::Start { agent, item, attempt, may_repeat } => {
-                self.assign(agent, item, attempt, may_repeat, None)
+                self.assign(agent, item, attempt, may_repeat, Errand::Attempt)
             }
             ItemAction::Resolve { agent, item, attempt, conflict } => {
-                self.assign(agent, item, attempt, false, Some(Box::new(conflict)))
+                self.assign(agent, item, attempt, false, Errand::Conflict(Box::new(conflict)))
             }
-            ItemAction::Secure { agent } => {
-                self.parts.queue.secure(agent);
+            ItemAction::HandleAgain { agent, item, attempt, name, failed } => {
+                let handler = Box::new(CutOffHandler { name, failed: *failed });
+                self.assign(agent, item, attempt, false, Errand::Handler(handler))
+            }
+            ItemAction::Secure { agent, goes_on } => {
+                self.parts.queue.secure(agent, goes_on);
                 Ok(())
             }
             ItemAction::Handle { agent, name, failure, .. } => {
@@ -57,14 +68,14 @@ impl Run {
         }
     }
 
-    /// Hands an attempt of an item, or its conflict, to an agent.
+    /// Hands an attempt of an item, its conflict, or its handler to an agent.
     fn assign(
         &mut self,
         agent: AgentId,
         item: u32,
         attempt: u32,
         may_repeat: bool,
-        conflict: Option<Box<Conflict>>,
+        errand: Errand,
     ) -> Result<(), Error> {
         if let Err(error) = check_disk(&self.parts.settings) {
             // It was started as far as the journal knows; it goes back with the others
@@ -78,14 +89,28 @@ impl Run {
         let state = self.job.map.as_ref().and_then(|map| map.item(item));
         let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
         let ledger = ledger.unwrap_or_default();
+        let (conflict, handler) = match errand {
+            Errand::Attempt => (None, None),
+            Errand::Conflict(conflict) => (Some(conflict), None),
+            Errand::Handler(handler) => (None, Some(handler)),
+        };
         // Why attempts failed tells nothing about a conflict.
         let setbacks = state.filter(|_| conflict.is_none()).map(|item| item.setbacks.clone());
         let setbacks = setbacks.unwrap_or_default();
         let spent_usd = state.map_or(0.0, |item| item.cost_usd);
         let item_usd = self.parts.settings.workflow.budget.item_usd;
         let allowance = item_usd.map(|most_usd| Allowance { most_usd, spent_usd });
-        let assignment =
-            Assignment { agent, item, attempt, ledger, may_repeat, allowance, setbacks, conflict };
+        let assignment = Assignment {
+            agent,
+            item,
+            attempt,
+            ledger,
+            may_repeat,
+            allowance,
+            setbacks,
+            conflict,
+            handler,
+        };
         self.parts.agents.assign(assignment);
         Ok(())
     }

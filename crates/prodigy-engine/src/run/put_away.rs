@@ -230,7 +230,7 @@ pub(super) struct Patches<'a> {
 }
 
 impl Crew {
-    fn patches(&self) -> Patches<'_> {
+    pub(super) fn patches(&self) -> Patches<'_> {
         Patches { layout: &self.tools.layout, job: &self.job, mask: &self.mask }
     }
 }

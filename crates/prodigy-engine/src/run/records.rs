@@ -120,6 +120,7 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::WorktreePreserved { .. }
         | Event::WorktreeCleaned { .. }
         | Event::MergeConflict { .. }
+        | Event::HandlerRestarted { .. }
         | Event::ResolutionStarted { .. }
         | Event::ResolutionFailed { .. }
         | Event::GitTampering { .. }

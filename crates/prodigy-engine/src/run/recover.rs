@@ -166,6 +166,7 @@ fn reason(stage: &Stage) -> &'static str {
         | Stage::Waiting { .. }
         | Stage::Running { .. }
         | Stage::Handling { .. }
+        | Stage::Unhandled(_)
         | Stage::Merging(_)
         | Stage::Conflicted(_)
         | Stage::Resolving { .. }

@@ -105,6 +105,7 @@ impl Run {
                 Stage::Pending | Stage::Waiting { .. } | Stage::Conflicted(_) => "pending",
                 Stage::Running { .. }
                 | Stage::Handling { .. }
+                | Stage::Unhandled(_)
                 | Stage::Merging(_)
                 | Stage::Resolving { .. } => "running",
             };

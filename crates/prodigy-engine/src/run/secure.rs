@@ -1,6 +1,27 @@
-//! Making safe what a failed item leaves, before anything says that it failed for good.
+//! Making safe what a failed attempt leaves, before anything says that it is not made again.
 
-use super::{crew::item_branch, merges::Old, put_away::PutAway, worker::Desk};
+use std::sync::Arc;
+
+use prodigy_core::{event::LeftBehind, ids::ItemId};
+
+use super::{
+    crew::item_branch,
+    merges::Old,
+    put_away::{PutAway, failed_reference},
+    worker::{Desk, blocking},
+};
+use crate::git::Leftover;
+
+/// What an attempt left in its worktree.
+pub(super) struct Remains {
+    pub(super) id: ItemId,
+    pub(super) attempt: u32,
+    pub(super) left: Option<Leftover>,
+    /// Whether the worktree can be used again.
+    pub(super) is_clean: bool,
+    /// Whether all of it is safe, so that the item may fail for good.
+    pub(super) is_secured: bool,
+}
 
 impl Desk {
     /// Makes safe what an attempt left behind with which its item fails for good, and records
@@ -8,12 +29,38 @@ impl Desk {
     ///
     /// From the record of the failure on nobody looks for it any more, so this comes before it.
     /// Cut off in between, the item is tried again, and what was kept is found and recorded.
-    pub(super) async fn secure(&mut self, ended: PutAway) {
+    pub(super) async fn secure(&mut self, remains: &mut Remains) {
         // Nothing of the branch is needed once the worktree is on another one, unless only the
         // branch has what is kept.
-        let branch = item_branch(&self.crew.job, &ended.id);
+        let branch = item_branch(&self.crew.job, &remains.id);
         self.old = Some(Old { branch, recorded: None });
-        self.put_away(ended).await;
+        let Remains { id, attempt, left, is_clean: clean, .. } = remains;
+        let (id, left) = (id.clone(), left.clone());
+        self.put_away(PutAway { id, attempt: *attempt, left, failed: true, clean: *clean }).await;
+        remains.is_secured = true;
+    }
+
+    /// Makes safe what an attempt left behind in whose worktree the handler of the error policy
+    /// runs next: if that is cut off, it runs once more on the same files.
+    pub(super) async fn secure_for_handler(&mut self, remains: &Remains) {
+        let Some(left) = remains.left.clone().filter(|left| !left.is_untouched) else { return };
+        let Some(slot) = self.slot.take() else { return };
+        let (crew, id) = (Arc::clone(&self.crew), remains.id.clone());
+        let reference = handler_reference(&failed_reference(&crew.job, &id));
+        let recorded = blocking(move || {
+            let named = slot.record_over(&reference);
+            let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
+            let commits = left.commits + left.astray;
+            let behind = LeftBehind { branch: None, commits, uncommitted, patch };
+            Ok((slot, named, behind))
+        });
+        let Ok((slot, named, behind)) = recorded.await else { return };
+        self.slot = Some(slot);
+        let (path, reason) = match named {
+            Ok(name) => (name, "the item failed; its handler is about to run".to_owned()),
+            Err(error) => (String::new(), error.to_string()),
+        };
+        self.tell_kept(&remains.id, path, &reason, Some(Box::new(behind)));
     }
 
     /// Frees the worktree of an attempt whose remains are safe; `failed` says whether its item
@@ -27,4 +74,10 @@ impl Desk {
             self.discard().await;
         }
     }
+}
+
+/// Returns the reference that holds what an attempt left before its handler ran, next to the one
+/// of the item.
+pub(super) fn handler_reference(failed: &str) -> String {
+    format!("{failed}.handler")
 }

@@ -6,6 +6,7 @@ use prodigy_core::{
     event::Event,
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
+    job::FailedAttempt,
     policy::Allowance,
     workflow::{Isolation, Preserve},
 };
@@ -16,6 +17,7 @@ use super::{
     furnish,
     merges::Old,
     put_away::PutAway,
+    secure::Remains,
 };
 pub(super) use crate::step::blocking;
 use crate::{
@@ -88,8 +90,11 @@ impl Desk {
         if let Some(conflict) = &assignment.conflict {
             return self.resolve(claim, conflict).await;
         }
+        if let Some(handler) = &assignment.handler {
+            return self.handle_again(claim, handler).await;
+        }
         let over = self.attempt(&claim).await;
-        let (id, mut left, mut is_clean) = (over.id, over.left, over.is_clean);
+        let (id, left, is_clean) = (over.id, over.left, over.is_clean);
         let mut outcome = over.outcome;
         if left.as_ref().is_some_and(|left| left.is_untouched)
             && self.crew.preserve != Preserve::Always
@@ -97,7 +102,7 @@ impl Desk {
             // There is nothing to make safe.
             outcome = outcome.secured();
         }
-        let mut is_done = matches!(&outcome, Outcome::Completed(done) if !done.has_commits());
+        let is_done = matches!(&outcome, Outcome::Completed(done) if !done.has_commits());
         let step = match &outcome {
             Outcome::Failed { step, .. } => step.clone(),
             Outcome::Completed(_)
@@ -107,42 +112,31 @@ impl Desk {
             | Outcome::Limited { .. }
             | Outcome::Released => None,
         };
-        let attempt = assignment.attempt;
-        let mut is_secured = false;
         let again = matches!(outcome, Outcome::Failed { .. } | Outcome::Limited { .. });
         let again = again.then(|| outcome.clone().secured());
+        let mut remains =
+            Remains { id, attempt: assignment.attempt, left, is_clean, is_secured: false };
         let mut settled = self.crew.queue.finish(claim, outcome).await;
-        if let Settled::Secure { claim } = settled {
-            let (id, left) = (id.clone(), left.clone());
-            self.secure(PutAway { id, attempt, left, failed: true, clean: is_clean }).await;
-            is_secured = true;
+        if let Settled::Secure { claim, goes_on } = settled {
+            if goes_on {
+                self.secure_for_handler(&remains).await;
+            } else {
+                self.secure(&mut remains).await;
+            }
             let outcome = again.unwrap_or(Outcome::Released);
             settled = self.crew.queue.finish(claim, outcome).await;
         }
         while let Settled::Handle { claim, name, failure } = settled {
-            let identity = self.identity(&id, assignment.attempt);
-            let failed = attempt::FailedStep { step: step.as_deref(), failure: &failure };
-            let handler = self.handle(&identity, assignment.item, &name, failed).await;
-            is_clean &= handler.as_ref().is_none_or(is_orderly);
-            // It worked in the same worktree. If that cannot be looked at any more, nothing is
-            // known of what is in it.
-            left = self.examine().await.ok().flatten();
-            let outcome = match handler {
-                Some(broken) if self.is_stopped(&broken) => Outcome::Released,
-                handler => match self.limited.take() {
-                    Some(limit) => {
-                        Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: false }
-                    }
-                    None => Outcome::Handled { failure, handler },
-                },
-            };
-            if let Outcome::Handled { .. } = outcome {
-                let (id, left) = (id.clone(), left.clone());
-                self.secure(PutAway { id, attempt, left, failed: true, clean: is_clean }).await;
-                is_secured = true;
-            }
-            settled = self.crew.queue.finish(claim, outcome).await;
+            let failed = FailedAttempt { step: step.clone(), failure };
+            settled = self.run_handler(claim, &name, failed, &mut remains).await;
         }
+        self.settle(settled, remains, is_done).await;
+    }
+
+    /// Does what becomes of an attempt that is settled; `is_done` says whether nothing of its
+    /// branch is needed.
+    pub(super) async fn settle(&mut self, settled: Settled, remains: Remains, mut is_done: bool) {
+        let Remains { id, attempt, left, mut is_clean, is_secured } = remains;
         let failed = match settled {
             Settled::Released { failed } => {
                 is_done |= failed;
@@ -166,7 +160,7 @@ impl Desk {
             let branch = item_branch(&self.crew.job, &id);
             self.old = Some(Old { branch, recorded: None });
         }
-        let ended = PutAway { id, attempt: assignment.attempt, left, failed, clean: is_clean };
+        let ended = PutAway { id, attempt, left, failed, clean: is_clean };
         self.put_away(ended).await;
     }
 

@@ -556,6 +556,7 @@ mod tests {
             ("watched-20261206-090000-d4e5", include_str!("../../tests/golden/v1/checkout.jsonl")),
             ("conflict-20261206-100000-f6a7", include_str!("../../tests/golden/v1/conflict.jsonl")),
             ("kept-20261207-100000-a7b8", include_str!("../../tests/golden/v1/kept-work.jsonl")),
+            ("handler-20261118-090000-b7c8", include_str!("../../tests/golden/v1/handler.jsonl")),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);

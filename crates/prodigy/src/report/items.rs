@@ -295,6 +295,7 @@ impl Teller {
             | Event::WorktreeCleaned { .. }
             | Event::WorkKept(_)
             | Event::MergeConflict { .. }
+            | Event::HandlerRestarted { .. }
             | Event::ResolutionStarted { .. }
             | Event::ResolutionFailed { .. }
             | Event::ReplayStarted { .. }

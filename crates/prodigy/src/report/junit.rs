@@ -191,6 +191,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::WorktreeCleaned { .. }
             | Event::WorkKept(_)
             | Event::MergeConflict { .. }
+            | Event::HandlerRestarted { .. }
             | Event::ResolutionStarted { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
@@ -291,6 +292,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
                 | Stage::Waiting { .. }
                 | Stage::Running { .. }
                 | Stage::Handling { .. }
+                | Stage::Unhandled(_)
                 | Stage::Merging(_)
                 | Stage::Conflicted(_)
                 | Stage::Resolving { .. } => {

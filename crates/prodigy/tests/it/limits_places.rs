@@ -109,8 +109,7 @@ error_policy:
     assert_snapshot!(trace_of(&world, "one"), @"
     one agent_started 1
     one agent_failed 1 command_failed then handler
-    one agent_started 2
-    one agent_failed 2 command_failed then handler
+    one handler_restarted
     one item_skipped it was left to `rescue`
     ");
 }

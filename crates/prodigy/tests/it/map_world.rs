@@ -99,6 +99,7 @@ fn line(record: &Value) -> Option<String> {
         "circuit_half_open"
         | "circuit_closed"
         | "job_resumed"
+        | "handler_restarted"
         | "resolution_started"
         | "resolution_completed" => String::new(),
         _ => return None,

@@ -1,6 +1,7 @@
 //! An item fails for good only once what it left is safe.
 
 use super::{replays::plain, *};
+use crate::event::PauseReason;
 
 /// Returns a world in which the first item is under way.
 fn under_way(policy: ErrorPolicy) -> World {
@@ -22,9 +23,39 @@ fn failed_now(world: &mut World, secured: bool) -> Decision {
 fn nothing_is_written_before_what_a_failed_item_left_is_safe() {
     let mut world = under_way(plain());
     let decision = failed_now(&mut world, false);
-    let secure = Action::Item(ItemAction::Secure { agent: AgentId::new(1) });
+    let secure = Action::Item(ItemAction::Secure { agent: AgentId::new(1), goes_on: false });
     assert_eq!((decision.facts, decision.actions), (vec![], vec![secure]));
     let decision = failed_now(&mut world, true);
     let kinds: Vec<_> = decision.facts.iter().map(|fact| fact.event.event_type()).collect();
     assert_eq!(kinds, ["agent_failed", "item_dead_lettered"]);
+}
+
+#[test]
+fn a_handler_that_was_cut_off_runs_once_more_and_the_item_is_not_tried_again() {
+    let policy =
+        ErrorPolicy { on_item_failure: OnItemFailure::Custom("mend".to_owned()), ..plain() };
+    let mut world = World::new(1, policy, vec![Fate::Fails, Fate::Hangs]);
+    world.run(usize::MAX);
+    for _ in 0..2 {
+        world.write(resumed().into());
+        // Stopped before the handler could run again.
+        let paused = Event::JobPaused { reason: PauseReason::Interrupted, message: "stop".into() };
+        world.write(paused.into());
+    }
+    world.write(resumed().into());
+    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let count = |kind| world.journal.iter().filter(|r| r.event.event_type() == kind).count();
+    let counts = ["agent_started", "agent_failed", "handler_restarted", "item_skipped"].map(count);
+    assert_eq!(counts, [1, 1, 1, 1]);
+}
+
+fn resumed() -> Event {
+    Event::JobResumed {
+        version: "0".into(),
+        workflow: None,
+        reopened: None,
+        found: None,
+        budget: None,
+        options: None,
+    }
 }

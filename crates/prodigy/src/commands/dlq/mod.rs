@@ -36,6 +36,7 @@ mod show;
 mod stats;
 mod status;
 mod table;
+mod unfinished;
 mod words;
 
 pub(super) use self::{

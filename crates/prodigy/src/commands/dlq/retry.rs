@@ -22,6 +22,7 @@ use super::{
     planning::WhichArgs,
     queues::queue_error,
     replaying::{self, Plan},
+    unfinished::is_unfinished,
 };
 use crate::{
     cli::Args,
@@ -173,7 +174,10 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
     handling.deny(&plan, out)?;
     handling.ask(&plan, out)?;
     if plan.wanted.is_empty() && plan.passed.interrupted == 0 {
-        return Ok(plan.nothing(&job, out));
+        if !is_unfinished(&layout, &job)? {
+            return Ok(plan.nothing(&job, out));
+        }
+        out.note(format_args!("no more to replay; job `{job}` is not finished and goes on"));
     }
     drop(queue);
     let rest = plan.rest();

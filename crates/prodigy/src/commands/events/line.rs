@@ -197,6 +197,7 @@ impl Lines {
                 let then = then.unwrap_or_default();
                 format!("with {target}  {}{then}", brief(&paths.join(", ")))
             }
+            Event::HandlerRestarted { handler, .. } => format!("`{handler}` was cut off before"),
             Event::ResolutionStarted { resolver, .. } => format!("by {resolver}"),
             Event::ResolutionCompleted { commits, duration_ms, .. } => {
                 format!("{}  {}", count(*commits, "commit"), took(*duration_ms))

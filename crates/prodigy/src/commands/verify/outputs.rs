@@ -32,7 +32,9 @@ impl<'a> Outputs<'a> {
         let (step, log) = match &record.event {
             Event::StepCompleted(step) => (&step.step, &step.log),
             Event::StepFailed { step, log, .. } => (step, log),
-            Event::AgentStarted { attempt, .. } | Event::ResolutionStarted { attempt, .. } => {
+            Event::AgentStarted { attempt, .. }
+            | Event::HandlerRestarted { attempt, .. }
+            | Event::ResolutionStarted { attempt, .. } => {
                 self.attempts.extend(item.map(|item| (item.clone(), *attempt)));
                 return;
             }
