@@ -19,6 +19,7 @@ mod ledger;
 pub mod model;
 pub mod queue_conformance;
 pub mod races;
+mod remains;
 mod repository;
 mod signals;
 

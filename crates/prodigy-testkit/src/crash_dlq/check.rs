@@ -11,6 +11,7 @@ use crate::{
     World,
     killing::{Trial, check_processes},
     ledger,
+    remains::check_remains,
     repository::{
         check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown, subjects,
     },
@@ -19,7 +20,11 @@ use crate::{
 /// Checks what must hold at any moment, and returns what the journal says.
 pub(super) fn check_now(trial: &Trial, job: &str, cases: &[Case]) -> Result<Story, String> {
     let world = &trial.world;
-    let story = Story::read(&trial.records(job))?;
+    let journal = trial.records(job);
+    let story = Story::read(&journal)?;
+    check_remains(world, &journal, |item| {
+        cases.iter().find(|case| case.id() == item).map(|case| case.lost())
+    })?;
     entries::check(&entries::read(world, job)?, &story)?;
     check_ledger(world, &story)?;
     for case in cases {

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::repository::{Piece, item_id};
+use crate::{
+    remains::LostWork,
+    repository::{Piece, item_id},
+};
 
 /// Everything but the items. `LEDGER` is a directory outside of the repository.
 ///
@@ -37,7 +40,10 @@ map:
         sleep "0.0$((N % 4))"
         test "$PRODIGY_ATTEMPT" -lt "$FROM" || exit 0
         case "$KIND" in
-          plain) exit 3 ;;
+          plain)
+            echo "note $N" > "own/$N.note"
+            git add "own/$N.note" && git commit --quiet --message "note on $N"
+            exit 3 ;;
           invalid | refused) echo '{"reason_code": "schema_invalid"}' > "$PRODIGY_RESULT_FILE"; exit 4 ;;
         esac
       env:
@@ -105,6 +111,16 @@ impl Case {
             content: format!("first {number}\nsecond {number}\n"),
             subject: format!("work on {number}"),
             is_done,
+        }
+    }
+
+    /// Returns what it leaves when it dies.
+    pub(super) fn lost(self) -> LostWork {
+        let number = self.number;
+        let note = || (format!("own/{number}.note"), format!("note {number}\n"));
+        LostWork {
+            uncommitted: (format!("own/{number}.txt"), format!("first {number}\n")),
+            committed: (self.fault == Fault::Plain).then(note),
         }
     }
 

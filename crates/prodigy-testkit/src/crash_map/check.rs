@@ -10,6 +10,7 @@ use crate::{
     World,
     killing::{Trial, check_processes},
     ledger::{self, Traces},
+    remains::check_remains,
     repository::{
         Piece, check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown,
         subjects,
@@ -26,6 +27,7 @@ pub(super) fn check(
     let world = &trial.world;
     let account = Account::read(&trial.records(job))?;
     account.check(works)?;
+    check_lost(trial, job, works)?;
     check_branch(world, &pieces(works, &account))?;
     check_reduce(world, works.len(), &account)?;
     let ledger = fs::read_to_string(super::trial::ledger(world).join("ledger"));
@@ -39,6 +41,13 @@ pub(super) fn check(
     check_processes(world)?;
     check_agrees(world, &["verify", job])?;
     Ok(account)
+}
+
+/// Checks that nothing is lost of what failed items left.
+fn check_lost(trial: &Trial, job: &str, works: &[Work]) -> Result<(), String> {
+    check_remains(&trial.world, &trial.records(job), |item| {
+        works.iter().find(|work| work.id() == item).and_then(|work| work.lost())
+    })
 }
 
 /// Returns what of the items must be in `main`.
@@ -71,9 +80,16 @@ fn check_reduce(world: &World, items: usize, account: &Account) -> Result<(), St
     Err(format!("`reduce` left {found:?} in {commits} commits instead of {expected:?}"))
 }
 
-/// Checks that the checkout is as it was, for as long as the final merge has not begun.
-pub(super) fn check_untouched(trial: &Trial, job: &str, base: &str) -> Result<(), String> {
+/// Checks what must hold after each kill: nothing of failed items is lost, and the checkout is as
+/// it was, for as long as the final merge has not begun.
+pub(super) fn check_killed(
+    trial: &Trial,
+    job: &str,
+    base: &str,
+    works: &[Work],
+) -> Result<(), String> {
     let world = &trial.world;
+    check_lost(trial, job, works)?;
     if Account::read(&trial.records(job))?.is_merging {
         return Ok(());
     }

@@ -12,7 +12,7 @@ journal="$PRODIGY_HOME/journal"
 case $1 in events) cat "$journal" 2> /dev/null; exit 0 ;; verify) exit 0 ;; resume) exit 0 ;; esac
 record() {
     seq=$(($(cat "$journal" 2> /dev/null | wc -l) + 1))
-    echo "{\"seq\":$seq,\"event_type\":\"$1\"${2:+,\"item_id\":\"$2\"}}" >> "$journal"
+    echo "{\"seq\":$seq,\"event_type\":\"$1\"${2:+,\"item_id\":\"$2\"}$3}" >> "$journal"
 }
 file=$2 yes=$3; for job; do :; done
 branch=prodigy/$job/job worktree="$PRODIGY_HOME/worktrees/job"
@@ -22,13 +22,24 @@ once() {
     id=$(printf 'item-%03d' "$1"); sleep 0.01
     record item_queued "$id"
     echo "start $id 1" >> "$LEDGER/ledger"
-    if [ "$2" = never ]; then record item_dead_lettered "$id"; return; fi
+    if [ "$2" = never ]; then
+        keep "$1" "$id"
+        record item_dead_lettered "$id"; return; fi
     mkdir -p own; printf 'first %s\nsecond %s\n' "$1" "$1" > "own/$1.txt"
     git add --all; git commit --quiet --message "work on $1"
     echo "end $id 1" >> "$LEDGER/ledger"
     record agent_completed "$id"
     record worktree_merged "$id"
     good=$((good + 1))
+}
+keep() {
+    kept="$PRODIGY_HOME/kept/$2" note="note $1"
+    mkdir -p "$kept/own"; echo "first $1" > "$kept/own/$1.txt"
+    blob=$(echo "note $1" | git hash-object -w --stdin)
+    own=$(printf '100644 blob %s\t%s.note\n' "$blob" "$1" | git mktree)
+    tree=$(printf '040000 tree %s\town\n' "$own" | git mktree)
+    git branch --quiet "prodigy/$job/$2" "$(git commit-tree -m "$note" "$tree")"
+    record worktree_preserved "$2" ",\"path\":\"$kept\",\"left\":{\"branch\":\"prodigy/$job/$2\"}"
 }
 cd "$worktree"
 good=0
@@ -69,6 +80,7 @@ fn what_is_lost_or_there_twice_is_noticed() {
     insta::assert_snapshot!(
         instead("    echo \"end", "    git commit --quiet --allow-empty --message 'work on 4'\n    echo \"end"), @"`main` has 6 commits of item-004");
     insta::assert_snapshot!(instead("if [ \"$2\" = never ]; then", "if [ \"$1\" = 1 ]; then"), @"item-001: dead-lettered although it works: Fate { queued: 1, completed: 0, merged: 0, dead: 1, skipped: 0, failed: 0, is_poison: false }");
+    insta::assert_snapshot!(instead("    record worktree_preserved", "    : record"), @"item-005 failed and nothing says what it left");
     insta::assert_snapshot!(instead("return; fi", "fi"), @"item-005: not accounted for exactly once: Fate { queued: 1, completed: 1, merged: 1, dead: 1, skipped: 0, failed: 0, is_poison: false }");
     insta::assert_snapshot!(instead("echo \"$good of", "echo \"0 of"), @r#"`reduce` left "0 of 8\n" in 1 commits instead of "5 of 8\n""#);
     insta::assert_snapshot!(instead("record job_completed", ""), @"the job was completed 0 and merged 1 times");

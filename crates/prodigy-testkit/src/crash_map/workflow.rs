@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::repository::{Piece, item_id};
+use crate::{
+    remains::LostWork,
+    repository::{Piece, item_id},
+};
 
 /// How often an item is tried.
 pub(super) const ATTEMPTS: u32 = 3;
@@ -15,6 +18,7 @@ const TEXT: &str = r#"name: crash-map
 mode: mapreduce
 error_policy:
   on_item_failure: dlq
+  preserve_worktrees: PRESERVE
   retry_config:
     max_attempts: 3
     backoff: {type: fixed, delay: 10ms}
@@ -38,7 +42,10 @@ map:
         echo "first $N" >> "own/$N.txt"
         sleep "0.0$((N % 4))"
         case "$KIND" in
-          never) exit 3 ;;
+          never)
+            echo "note $N" > "own/$N.note"
+            git add "own/$N.note" && git commit --quiet --message "note on $N"
+            exit 3 ;;
           once) if mkdir "$LEDGER/$PRODIGY_ITEM_ID.once" 2> /dev/null; then exit 4; fi ;;
         esac
       env:
@@ -98,6 +105,17 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Returns what it leaves if it fails for good; only one that always fails does.
+    pub(super) fn lost(self) -> Option<LostWork> {
+        let number = self.number;
+        (self.kind == Kind::Never).then(|| LostWork {
+            uncommitted: (format!("own/{number}.txt"), format!("first {number}\n")),
+            committed: Some((format!("own/{number}.note"), format!("note {number}\n"))),
+        })
+    }
+}
+
 /// Returns the items of a job of this size.
 pub(super) fn works(items: u32) -> impl Iterator<Item = Work> {
     (1..=items).map(move |number| Work { number, kind: kind(number), items })
@@ -112,9 +130,10 @@ fn kind(number: u32) -> Kind {
     }
 }
 
-/// Returns the workflow with so many items.
-pub(super) fn text(items: u32) -> String {
-    let mut text = TEXT.to_owned();
+/// Returns the workflow with so many items; `keeps` says whether the worktrees of failed items
+/// are kept.
+pub(super) fn text(items: u32, keeps: bool) -> String {
+    let mut text = TEXT.replace("PRESERVE", if keeps { "failed" } else { "never" });
     for work in works(items) {
         let kind = match work.kind {
             Kind::Plain => "plain",

@@ -3,6 +3,7 @@
 mod checks;
 mod items;
 mod outputs;
+mod unkept;
 
 use prodigy_core::ids::JobId;
 use serde_json::json;

@@ -168,9 +168,13 @@ fn resume_keeps_what_a_dead_item_left_in_its_slot() {
     fs::remove_file(record["left"]["patch"].as_str().unwrap()).unwrap();
     forget(&world, "worktree_preserved");
     assert_eq!(preserved(&world, "item-001").len(), 0);
+    let verified = world.prodigy(&["verify", "job"]);
+    assert_code(&verified, 1);
+    assert!(verified.stdout.contains("what they left is not kept yet: item-001"), "{verified}");
     let resumed = resume(&world);
     assert!(resumed.code.is_some(), "{resumed}");
     assert_safe(&world, "item-001");
+    assert_code(&world.prodigy(&["verify", "job"]), 0);
 }
 
 /// Takes the records of a kind out of the journal, as if they had never been written.

@@ -9,7 +9,7 @@ use prodigy_engine::{
 };
 use serde::Serialize;
 
-use super::{items::ItemChecks, outputs::Outputs};
+use super::{items::ItemChecks, outputs::Outputs, unkept::unkept};
 use crate::{error::explained, output::one_line, workflow_file};
 
 /// The check of the journal's lines.
@@ -75,6 +75,9 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::E
     ];
     let target = history.target.as_deref();
     findings.extend(history.items.findings(layout, job, &history.job, target));
+    if !is_live {
+        findings.extend(unkept(layout, job, &history.job));
+    }
     findings.push(Finding::new("merge", merge));
     Ok(findings)
 }
