@@ -74,6 +74,12 @@ impl JobStarted {
     pub fn merges_unasked(&self) -> bool {
         self.options.yes.unwrap_or(self.yes)
     }
+
+    /// Takes in what holds from a resume on.
+    pub(crate) fn change(&mut self, budget: Option<Budget>, options: Option<&RunOptions>) {
+        self.budget = budget.unwrap_or(self.budget);
+        self.options = options.copied().unwrap_or(self.options);
+    }
 }
 
 /// The input of a job's items that was given with `--input`. Its bytes are kept with the job.

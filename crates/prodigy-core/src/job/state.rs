@@ -170,8 +170,7 @@ impl Job {
             }
             Event::JobResumed { workflow, reopened, found, budget, options, .. } => {
                 if let Some(started) = &mut self.started {
-                    started.budget = budget.unwrap_or(started.budget);
-                    started.options = options.as_deref().copied().unwrap_or(started.options);
+                    started.change(*budget, options.as_deref());
                     started.found = found.as_deref().cloned().or(started.found.take());
                 }
                 self.resume(workflow.as_ref(), record.timestamp);
@@ -179,9 +178,7 @@ impl Job {
                     self.reopen(reopened);
                 }
             }
-            Event::JobPaused { reason, message } => {
-                self.pause(*reason, message);
-            }
+            Event::JobPaused { reason, message } => self.pause(*reason, message),
             Event::JobCompleted { status, .. } => self.end = Some(End::Completed(*status)),
             Event::JobFailed { step, failure } => {
                 self.end = Some(End::Failed { step: step.clone(), failure: failure.clone() });

@@ -8,8 +8,8 @@ use super::{Costs, End, ItemSummary, KeptSummary, Warnings, state::is_work};
 use crate::{
     Timestamp,
     event::{
-        BudgetScope, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, QuotaPaused,
-        Record, StepStatus, is_top_level,
+        BudgetScope, ChangedWorkflow, CompletedStatus, Event, JobStarted, Mode, PauseReason,
+        PhaseName, QuotaPaused, Record, StepStatus, is_top_level,
     },
 };
 
@@ -117,16 +117,10 @@ impl Summary {
                 self.overspent = None;
                 // A run that died ended with the record before this one.
                 self.earlier += between(self.run_began.replace(record.timestamp), before);
-                if let (Some(changed), Some(started)) = (workflow, &mut self.started) {
-                    started.steps = changed.steps;
-                    started.setup_steps = changed.setup_steps;
-                    started.reduce_steps = changed.reduce_steps;
-                    self.steps_total = steps_in_all(started);
-                }
                 if let Some(started) = &mut self.started {
-                    started.budget = budget.unwrap_or(started.budget);
-                    started.options = options.as_deref().copied().unwrap_or(started.options);
+                    started.change(*budget, options.as_deref());
                 }
+                self.change_workflow(workflow.as_ref());
                 self.release(record);
             }
             Event::JobPaused { reason, message } => {
@@ -206,6 +200,16 @@ impl Summary {
             | crate::effect_news!()
             | Event::WorkKept(_)
             | Event::CheckpointCreated { .. } => {}
+        }
+    }
+
+    /// Takes in that another workflow takes the place of the first.
+    fn change_workflow(&mut self, changed: Option<&ChangedWorkflow>) {
+        if let (Some(changed), Some(started)) = (changed, &mut self.started) {
+            started.steps = changed.steps;
+            started.setup_steps = changed.setup_steps;
+            started.reduce_steps = changed.reduce_steps;
+            self.steps_total = steps_in_all(started);
         }
     }
 

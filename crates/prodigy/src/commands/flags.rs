@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use prodigy_core::event::{JobStarted, RunOptions};
 
-use Held::{ByJob, ForCall};
+use FlagScope::{ByJob, ForCall};
 
 /// The time for which a flag holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
+enum FlagScope {
     /// Until another is given: this is where it is recorded.
     ByJob(&'static str),
     /// For the call that gives it, for this reason.
@@ -22,7 +22,7 @@ enum Held {
 struct Flag {
     commands: &'static [&'static str],
     name: &'static str,
-    held: Held,
+    held: FlagScope,
 }
 
 const RUN: &str = "run";

@@ -57,10 +57,9 @@ impl InputArgs {
             path.to_string_lossy().into_owned()
         };
         let unreadable = |error: io::Error| {
-            let exit = match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Exit::Usage,
-                _ => Exit::Failure,
-            };
+            let is_wrong =
+                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory);
+            let exit = if is_wrong { Exit::Usage } else { Exit::Failure };
             CliError::new(exit, format!("the input `{name}` cannot be read: {error}"))
         };
         let bytes =

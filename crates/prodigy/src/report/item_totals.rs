@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prodigy_core::{
     duration,
     event::{CompletedStatus, PauseReason},
+    failure::FailureKind,
     job::{End, Ending, MapState},
     metrics::ErrorMetrics,
 };
@@ -216,6 +217,14 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
                 Some(file) => out.note(format_args!("next: {program} plan {file}")),
                 None => out.note(format_args!("next: {program} events {id}")),
             }
+        }
+        End::Failed { step, failure }
+            if step == "map" && failure.kind == FailureKind::InputMissing =>
+        {
+            out.note(
+                "put the file into the worktree and resume, or start anew with `--input FILE`",
+            );
+            out.note(format_args!("next: {program} resume {id}"));
         }
         End::Failed { step, .. } => {
             if step != "map" {
