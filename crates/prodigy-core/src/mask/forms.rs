@@ -85,7 +85,10 @@ fn encode(text: &str, forms: &mut BTreeSet<Vec<u8>>) {
     // A document inside a document, as in the transcript of an agent that reads JSON.
     forms.insert(json(&once).into());
     forms.insert(once.into());
-    forms.extend(quoting::forms(text).map(Vec::from));
+    // Of a longer text the lines are hidden one by one, and these forms keep them apart.
+    if !text.contains('\n') {
+        forms.extend(quoting::forms(text).map(Vec::from));
+    }
 }
 
 /// Encodes without padding.
