@@ -254,15 +254,16 @@ impl File<'_> {
         let text = self.formatted(text)?;
         let dirs = if self.dirs { MissingDirs::Create } else { MissingDirs::Refuse };
         let cannot = |error: &io::Error| format!("cannot write `{shown}`: {error}");
-        let file = RootDir::open(root)
+        let mut file = RootDir::open(root)
             .and_then(|root| root.create(Path::new(&shown), self.mode.unwrap_or(0o644), dirs))
             .map_err(|error| path_failure(&error, cannot))?;
-        self.fill(file, text.as_bytes()).map_err(|error| file_failure(&error, &cannot(&error)))?;
+        self.fill(&mut file, text.as_bytes())
+            .map_err(|error| file_failure(&error, &cannot(&error)))?;
         Ok(shown)
     }
 
     /// Writes the content to the open file.
-    fn fill(&self, mut file: fs::File, bytes: &[u8]) -> io::Result<()> {
+    fn fill(&self, file: &mut fs::File, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)?;
         match self.mode {
             Some(mode) => file.set_permissions(fs::Permissions::from_mode(mode)),

@@ -265,10 +265,10 @@ impl Found {
         }
     }
 
-    /// Refuses the use of a variable that holds one of these references, unless all of them are
-    /// refused already.
-    fn refuse_use(&mut self, found: RefusedUse, held: &[usize]) {
-        let mut held = held
+    /// Refuses the use of a variable that holds references, unless all of them are refused already.
+    fn refuse_use(&mut self, found: RefusedUse) {
+        let mut held = found
+            .held
             .iter()
             .filter_map(|number| self.occurrences.get(*number))
             .filter(|value| !value.refused)
@@ -278,7 +278,7 @@ impl Found {
         if self.faults.iter().any(|fault| fault.range == found.range) {
             return;
         }
-        let RefusedUse { name, range, reason, help } = found;
+        let RefusedUse { name, range, reason, help, .. } = found;
         let reference = format!("${{{}}}", slot.reference.spelled());
         let opening = reference.trim_end_matches('}');
         let holder = match name.as_str() {
@@ -334,8 +334,8 @@ impl Found {
         for (number, check) in demanded {
             self.require_of(number, check);
         }
-        for (found, held) in refused {
-            self.refuse_use(found, &held);
+        for found in refused {
+            self.refuse_use(found);
         }
         if !self.faults.is_empty() {
             self.faults.sort_by_key(|fault| fault.range.start);

@@ -60,6 +60,8 @@ pub(super) struct RefusedUse {
     pub(super) range: Range<usize>,
     pub(super) reason: String,
     pub(super) help: String,
+    /// The references whose values the variable may hold.
+    pub(super) held: Vec<usize>,
 }
 
 /// What a script says about its variables.
@@ -128,7 +130,8 @@ impl Variables {
         self.calls.push((name.to_owned(), CarriedValues::by(arguments), output));
         let is_counted = name == "grep"
             && arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains('c'));
-        self.output.last_program = if is_counted { "wc" } else { name }.to_owned();
+        let program = if is_counted { "wc" } else { name };
+        program.clone_into(&mut self.output.last_program);
     }
 
     /// Notes that a variable, or the output of something, gets values.
@@ -260,6 +263,7 @@ impl Variables {
                 range: found.range.clone(),
                 reason: refusal.reason.to_owned(),
                 help: refusal.help.to_owned(),
+                held: Vec::new(),
             })
             .collect();
         self.refused.extend(refused);
@@ -279,9 +283,8 @@ impl Variables {
         assigned.chain(declared).map(|(_, range)| range.clone()).collect()
     }
 
-    /// Follows the values, and returns what is demanded of which reference, and the refused uses
-    /// with the references that each of them holds.
-    pub(super) fn follow(self) -> (Vec<(usize, Check)>, Vec<(RefusedUse, Vec<usize>)>) {
+    /// Follows the values, and returns what is demanded of which reference, and the refused uses.
+    pub(super) fn follow(self) -> (Vec<(usize, Check)>, Vec<RefusedUse>) {
         let Self { mut flows, calls, functions, demands, refused, .. } = self;
         for (name, carried, output) in calls {
             if functions.contains(&name) {
@@ -297,7 +300,7 @@ impl Variables {
         let demanded = demanded.collect();
         let refused = refused.into_iter().map(|found| {
             let held = of(&found.name).collect();
-            (found, held)
+            RefusedUse { held, ..found }
         });
         (demanded, refused.collect())
     }
