@@ -3,6 +3,7 @@
 mod agents;
 mod asked;
 mod bare;
+mod commit_rights;
 mod compose;
 mod conflict;
 pub mod grammar;
@@ -19,6 +20,7 @@ mod simulated;
 mod walk;
 
 pub use agents::*;
+pub use commit_rights::COMMIT_RULES;
 pub use conflict::{OnConflict, RESOLVING};
 pub use label::{filled_label, step_label};
 pub use load::{Loaded, Rejected, load};

@@ -182,6 +182,8 @@ pub enum AutoCommit {
     Never,
     /// Those that the step made.
     StepChanges,
+    /// Those that the step made, if its agent cannot commit by itself: Codex and other programs.
+    ForAgent,
     /// All of them.
     Everything,
 }

@@ -384,6 +384,7 @@ fn agents_commit_their_changes_unless_something_speaks_against_it() {
             let sign = match step.auto_commit {
                 AutoCommit::Never => "-",
                 AutoCommit::StepChanges => "changes",
+                AutoCommit::ForAgent => "for agents that cannot",
                 AutoCommit::Everything => "all",
             };
             lines.push(format!("{}: {sign}", step_label(step)));
@@ -395,7 +396,7 @@ fn agents_commit_their_changes_unless_something_speaks_against_it() {
     claude: judge: -
     claude: completer: changes
     claude: handler: changes
-    claude: must: -
+    claude: must: for agents that cannot
     claude: asked: all
     claude: never: -
     shell: plain shell: -

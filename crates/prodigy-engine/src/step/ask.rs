@@ -136,6 +136,7 @@ impl<'a> Asking<'a> {
             return Err(Failure::new(FailureKind::SpawnFailed, message));
         };
         let options = agent.options().map_or_else(|| options.clone(), |own| options.over(own));
+        let options = step.with_commit_rules(agent.kind(), options);
         let system_prompt = options.system_prompt.as_ref().map(|text| text.render(vars));
         let system_prompt = system_prompt.transpose().map_err(|error| template(&error))?;
         let prompt = prompt.to_owned();

@@ -9,7 +9,7 @@ use prodigy_core::{
     event::Event,
     failure::Failure,
     mask::Mask,
-    workflow::{AutoCommit, StepAction, filled_label},
+    workflow::{AutoCommit, Step, StepAction, filled_label},
 };
 
 use super::{Scope, Workplace, fault::fault, flow::Task};
@@ -39,7 +39,7 @@ impl Workplace {
     /// Remembers what is uncommitted before a step, at its first try.
     pub(super) async fn note_uncommitted(&self, task: Task<'_>) -> Result<(), Failure> {
         let is_known = self.commit_rules.before().contains_key(task.path);
-        if task.step.auto_commit != AutoCommit::StepChanges || is_known {
+        if self.auto_commit(task.step) != AutoCommit::StepChanges || is_known {
             return Ok(());
         }
         self.check_settings()?;
@@ -49,6 +49,17 @@ impl Workplace {
         Ok(())
     }
 
+    /// Returns which changes of a step are committed after it, by this agent.
+    fn auto_commit(&self, step: &Step) -> AutoCommit {
+        let kind = match &step.action {
+            StepAction::Agent { agent, .. } => self.tools.agents.get(agent).map(|it| it.kind()),
+            StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => {
+                None
+            }
+        };
+        step.auto_commit_by(kind)
+    }
+
     /// Forgets what was uncommitted before a step that has ended.
     pub(super) fn forget_uncommitted(&self, task: Task<'_>) {
         self.commit_rules.before().remove(task.path);
@@ -56,8 +67,8 @@ impl Workplace {
 
     /// Commits what a step left uncommitted, if it is to be committed.
     pub(super) async fn commit_left(&self, task: Task<'_>, scope: &Scope) -> Result<(), Failure> {
-        let before = match task.step.auto_commit {
-            AutoCommit::Never => return Ok(()),
+        let before = match self.auto_commit(task.step) {
+            AutoCommit::Never | AutoCommit::ForAgent => return Ok(()),
             AutoCommit::StepChanges => self.commit_rules.before().get(task.path).cloned(),
             AutoCommit::Everything => None,
         };

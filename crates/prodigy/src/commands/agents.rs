@@ -24,7 +24,10 @@ pub(super) fn configured(workflow: &Workflow, config: &Config, name: &str) -> Op
 /// Returns what the steps ask of agents that cannot do it, also of those that are configured
 /// outside of the workflow.
 pub(super) fn beyond(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
-    workflow.beyond_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
+    let config_of = |name: &str| configured(workflow, config, name);
+    let mut found = workflow.beyond_agents(&|name| config_of(name).map(|found| found.kind()));
+    found.extend(workflow.impossible_commits(&config_of));
+    found
 }
 
 /// Returns the steps whose agent none of these configurations knows, each agent once.

@@ -6,13 +6,16 @@ mod items;
 mod policy;
 mod worktrees;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use prodigy_core::{
     duration,
     event::RunOptions,
     vars::Vars,
-    workflow::{AutoCommit, Body, Effects, MapReduce, Step, Unrecovered, step_label},
+    workflow::{
+        AgentConfig, AgentKind, AutoCommit, Body, Effects, MapReduce, Step, StepAction,
+        Unrecovered, step_label,
+    },
 };
 use serde_json::{Value, json};
 
@@ -114,12 +117,12 @@ pub(super) fn show(
             "rounds": request.rounds(),
             "inputs": request.inputs,
             "parameters": request.parameters,
-            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, false, &known(request))),
+            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, false, &PlanContext::of(request))),
             "estimate": estimate.json(&extent),
             "hooks_not_run": request.repo.commit_hooks().map_err(context::git_error)?,
         });
         if let Value::Object(fields) = &mut document {
-            fields.extend(work.fields(&known(request)));
+            fields.extend(work.fields(&PlanContext::of(request)));
         }
         out.line(format_args!("{document:#}"))?;
         return Ok(Exit::Success);
@@ -135,9 +138,9 @@ pub(super) fn show(
     for (name, value) in &request.parameters {
         out.line(format_args!("parameter {name} = {value}"))?;
     }
-    work.lines(&known(request), out)?;
+    work.lines(&PlanContext::of(request), out)?;
     match &workflow.merge {
-        Some(phase) => list("merge", &phase.steps, false, &known(request), out)?,
+        Some(phase) => list("merge", &phase.steps, false, &PlanContext::of(request), out)?,
         None => out.line("merge     plain git, asks first (`-y` says yes)")?,
     }
     if let Some(hooks) = skipped_hooks(&request.repo)? {
@@ -174,25 +177,25 @@ impl Work<'_> {
     }
 
     /// Returns the part of the JSON document that differs between the kinds.
-    fn fields(&self, vars: &Vars) -> Vec<(String, Value)> {
+    fn fields(&self, plan: &PlanContext<'_>) -> Vec<(String, Value)> {
         match self {
-            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, false, vars))],
+            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, false, plan))],
             Self::Items(parts, chosen, at_once) => {
                 let places = Places::new(&parts.map, chosen, *at_once);
                 let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
                 let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
                 let map = json!({
-                    "steps": rows(&parts.map.steps, true, vars),
+                    "steps": rows(&parts.map.steps, true, plan),
                     "max_parallel": at_once,
                     "items": chosen.json(),
                     "worktrees": places.json(),
-                    "worktree_setup": rows(places.setup(), true, vars),
+                    "worktree_setup": rows(places.setup(), true, plan),
                     "policy": policy::sentences(&parts.error_policy),
                 });
                 let phases = [
-                    ("setup", rows(setup, false, vars)),
+                    ("setup", rows(setup, false, plan)),
                     ("map", map),
-                    ("reduce", rows(reduce, false, vars)),
+                    ("reduce", rows(reduce, false, plan)),
                 ];
                 phases.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
             }
@@ -200,27 +203,27 @@ impl Work<'_> {
     }
 
     /// Shows the part for people that differs between the kinds.
-    fn lines(&self, vars: &Vars, out: &mut Output) -> Result<(), CliError> {
+    fn lines(&self, plan: &PlanContext<'_>, out: &mut Output) -> Result<(), CliError> {
         match self {
-            Self::Steps(steps) => list("steps", steps, false, vars, out),
+            Self::Steps(steps) => list("steps", steps, false, plan, out),
             Self::Items(parts, chosen, at_once) => {
                 let places = Places::new(&parts.map, chosen, *at_once);
                 if let Some(setup) = &parts.setup {
-                    list("setup", &setup.phase.steps, false, vars, out)?;
+                    list("setup", &setup.phase.steps, false, plan, out)?;
                 }
-                chosen.lines(&parts.map, vars, out)?;
+                chosen.lines(&parts.map, &plan.vars, out)?;
                 out.line(format_args!("worktrees {}", places.line()))?;
                 if !places.setup().is_empty() {
-                    list("new worktree", places.setup(), true, vars, out)?;
+                    list("new worktree", places.setup(), true, plan, out)?;
                 }
                 let title = format!("map       {} at once", places.at_once);
-                list(&title, &parts.map.steps, true, vars, out)?;
+                list(&title, &parts.map.steps, true, plan, out)?;
                 for (number, line) in policy::sentences(&parts.error_policy).iter().enumerate() {
                     let title = if number == 0 { "policy" } else { "" };
                     out.line(format_args!("{title:<10}{line}"))?;
                 }
                 match &parts.reduce {
-                    Some(reduce) => list("reduce", &reduce.steps, false, vars, out),
+                    Some(reduce) => list("reduce", &reduce.steps, false, plan, out),
                     None => Ok(()),
                 }
             }
@@ -235,24 +238,45 @@ pub(super) fn known(request: &Request) -> Vars {
     vars
 }
 
+/// What is known of a workflow before it runs.
+struct PlanContext<'a> {
+    /// The parameters.
+    vars: Vars,
+    /// The agents of the workflow.
+    agents: &'a BTreeMap<String, AgentConfig>,
+}
+
+impl<'a> PlanContext<'a> {
+    fn of(request: &'a Request) -> Self {
+        Self { vars: known(request), agents: &request.file.loaded.workflow.agents }
+    }
+
+    /// Returns the kind of a step's agent, as far as the workflow tells.
+    fn agent_kind(&self, step: &Step) -> Option<AgentKind> {
+        let StepAction::Agent { agent, .. } = &step.action else { return None };
+        let own = self.agents.get(agent).map(AgentConfig::kind);
+        own.or_else(|| AgentConfig::built_in(agent).map(|found| found.kind()))
+    }
+}
+
 /// Shows some steps: what they are called, and what they do, in full. `is_item` is whether they
 /// run for each item.
 fn list(
     title: &str,
     steps: &[Step],
     is_item: bool,
-    vars: &Vars,
+    plan: &PlanContext<'_>,
     out: &mut Output,
 ) -> Result<(), CliError> {
     out.line(title)?;
     for (number, step) in steps.iter().enumerate() {
-        for (row, line) in action::named(step, vars).into_iter().enumerate() {
+        for (row, line) in action::named(step, &plan.vars).into_iter().enumerate() {
             match row {
                 0 => out.line(format_args!("  {:>3}  {line}", number + 1))?,
                 _ => out.line(format_args!("       {line}"))?,
             }
         }
-        let notes = notes(step, is_item);
+        let notes = notes(step, is_item, plan);
         if !notes.is_empty() {
             out.line(format_args!("       {}", notes.join(" · ")))?;
         }
@@ -261,20 +285,20 @@ fn list(
 }
 
 /// Returns some steps for the JSON document.
-fn rows(steps: &[Step], is_item: bool, vars: &Vars) -> Value {
-    steps.iter().enumerate().map(|(number, step)| row(number, step, is_item, vars)).collect()
+fn rows(steps: &[Step], is_item: bool, plan: &PlanContext<'_>) -> Value {
+    steps.iter().enumerate().map(|(number, step)| row(number, step, is_item, plan)).collect()
 }
 
 /// Returns a step for the JSON document.
-fn row(number: usize, step: &Step, is_item: bool, vars: &Vars) -> Value {
-    let (kind, text) = action::parts(step, vars);
+fn row(number: usize, step: &Step, is_item: bool, plan: &PlanContext<'_>) -> Value {
+    let (kind, text) = action::parts(step, &plan.vars);
     json!({
         "step": number + 1,
         "id": step.id,
         "name": step_label(step),
         "action": kind,
         "text": text,
-        "notes": notes(step, is_item),
+        "notes": notes(step, is_item, plan),
     })
 }
 
@@ -296,7 +320,7 @@ fn effects(step: &Step) -> Option<String> {
 }
 
 /// Returns what is special about a step.
-fn notes(step: &Step, is_item: bool) -> Vec<String> {
+fn notes(step: &Step, is_item: bool, plan: &PlanContext<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(when) = &step.when {
         notes.push(format!("when {}", when.source()));
@@ -306,11 +330,15 @@ fn notes(step: &Step, is_item: bool) -> Vec<String> {
     }
     notes.extend(step.captures.iter().map(|capture| format!("captures {}", capture.name)));
     notes.extend(effects(step));
+    let kind = plan.agent_kind(step);
     if step.commit_required {
         notes.push("must commit".to_owned());
     }
-    match step.auto_commit {
-        AutoCommit::Never => {}
+    if step.commit_required && kind == Some(AgentKind::Claude) {
+        notes.push("may use `git add` and `git commit`".to_owned());
+    }
+    match step.auto_commit_by(kind) {
+        AutoCommit::Never | AutoCommit::ForAgent => {}
         AutoCommit::StepChanges => notes.push("its changes are committed".to_owned()),
         AutoCommit::Everything => notes.push("commits what is left".to_owned()),
     }

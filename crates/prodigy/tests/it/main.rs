@@ -16,6 +16,7 @@ mod batch;
 mod big_values;
 mod budgets;
 mod checkout;
+mod commit_rights;
 mod completions;
 mod config;
 mod crash;

@@ -47,10 +47,11 @@ pub(super) fn commits_by_default(
         }
         StepAction::Shell { .. } | StepAction::WriteFile { .. } => false,
     };
-    if is_work && !commit_required && !scope.leaves_uncommitted {
-        AutoCommit::StepChanges
-    } else {
-        AutoCommit::Never
+    let is_agent = matches!(action, StepAction::Agent { .. });
+    match (commit_required, scope.leaves_uncommitted) {
+        (false, false) if is_work => AutoCommit::StepChanges,
+        (true, false) if is_agent => AutoCommit::ForAgent,
+        (false | true, false | true) => AutoCommit::Never,
     }
 }
 
