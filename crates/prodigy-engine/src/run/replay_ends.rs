@@ -35,6 +35,7 @@ impl ReplayedItems {
                 | Stage::Waiting { .. }
                 | Stage::Running { .. }
                 | Stage::Handling { .. }
+                | Stage::Unhandled(_)
                 | Stage::Merging(_)
                 | Stage::Conflicted(_)
                 | Stage::Resolving { .. } => counted.waiting += 1,
