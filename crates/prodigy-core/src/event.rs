@@ -31,12 +31,12 @@ use crate::{
 pub use checkout::{CheckoutChange, CheckoutUpdate};
 pub use endings::{CompletedStatus, PauseReason};
 pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
-pub use kept_work::KeptWork;
+pub use kept_work::{KeptWork, LeftBehind};
 pub use options::{OptionChanges, RunOptions};
 pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, GivenInput,
-    JobStarted, LeftBehind, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted,
-    StepResult, StepStatus, Withdrawal, is_top_level,
+    JobStarted, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted, StepResult,
+    StepStatus, Withdrawal, is_top_level,
 };
 pub use spending::{BudgetScope, QuotaPaused};
 

@@ -1,4 +1,4 @@
-//! Work that was kept outside of commits.
+//! What attempts leave outside of commits, and where it is kept.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,4 +34,27 @@ impl KeptWork {
         let commits = self.stray_commits.iter().map(|name| format!("git merge {name}"));
         files.chain(commits).collect()
     }
+}
+
+/// What a failed attempt left behind in its worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehind {
+    /// Its branch; left out if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// How many commits it made.
+    #[serde(default, skip_serializing_if = "is_no_commit")]
+    pub commits: u64,
+    /// The files that it changed and did not commit, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncommitted: Option<String>,
+    /// The file that holds those changes as a patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+}
+
+/// Returns whether a number of commits need not be written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_no_commit(number: &u64) -> bool {
+    *number == 0
 }

@@ -153,23 +153,6 @@ pub enum Withdrawal {
     Adopted,
 }
 
-/// What a failed attempt left behind in its worktree.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LeftBehind {
-    /// Its branch; left out if it has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// How many commits it made.
-    #[serde(default, skip_serializing_if = "is_no_commit")]
-    pub commits: u64,
-    /// The files that it changed and did not commit, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uncommitted: Option<String>,
-    /// The file that holds those changes as a patch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub patch: Option<String>,
-}
-
 /// What an attempt that succeeded left behind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentCompleted {
@@ -365,12 +348,6 @@ pub(super) fn is_zero(number: &u32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(flag: &bool) -> bool {
     !*flag
-}
-
-/// Returns whether a number of commits need not be written.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_no_commit(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Returns whether a sum need not be written.

@@ -29,7 +29,6 @@ const WARNINGS_TOLD: u32 = 10;
 pub(super) struct Teller {
     /// The items, while they are worked on.
     pub(super) items: Option<ItemSummary>,
-    /// What agents cost in this run.
     costs: Costs,
     /// What the job has cost, earlier runs included.
     cost_usd: f64,

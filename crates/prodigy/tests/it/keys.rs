@@ -187,7 +187,8 @@ steps:
     ✓ 5 shell: rm looks mended done.txt result.json  [time]
 
     completed with failures: 1 step failed · 5 of 5 steps
-    nothing to merge: the steps made no commit
+    merged into main at [commit]
+    kept: 1 uncommitted file of the job; `git cherry-pick --no-commit refs/prodigy/job/kept/job` applies it
     next: prodigy events job
     "#);
 }
