@@ -38,7 +38,8 @@ impl ReplayedItems {
                 | Stage::Unhandled(_)
                 | Stage::Merging(_)
                 | Stage::Conflicted(_)
-                | Stage::Resolving { .. } => counted.waiting += 1,
+                | Stage::Resolving { .. }
+                | Stage::Unhandled(_) => counted.waiting += 1,
             }
         }
         counted
