@@ -1,8 +1,8 @@
 //! How events change what is known of the items.
 
 use super::{
-    Setback,
-    map::{Conflict, FailedAttempt, ItemState, MapState, Merging, Stage},
+    FailedAttempt, Setback,
+    map::{Conflict, ItemState, MapState, Merging, Stage},
 };
 use crate::{
     Timestamp,
@@ -277,11 +277,8 @@ impl MapState {
     fn handle(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
         let is_free = !self.index.running.contains_key(&agent);
         let Stage::Unhandled(failed) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
-        let failed = Some(failed.clone());
-        if !is_free {
-            return Err(Misplaced);
-        }
-        self.enter(at, Stage::Handling { agent, failed })
+        let stage = Stage::Handling { agent, failed: Some(failed.clone()) };
+        if is_free { self.enter(at, stage) } else { Err(Misplaced) }
     }
 
     /// Takes in that an agent begins to resolve a conflict.

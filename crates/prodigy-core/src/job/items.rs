@@ -79,7 +79,7 @@ pub enum ItemInput {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
-        /// Whether what it left behind is safe, so that the item may fail for good.
+        /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// An attempt ran into a limit of an account: it counts as not made.
@@ -94,7 +94,7 @@ pub enum ItemInput {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
-        /// Whether what it left behind is safe, so that the item may fail for good.
+        /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// The handler of the error policy ended; what the item left behind is safe.
@@ -195,7 +195,7 @@ pub enum ItemAction {
     Secure {
         /// Who made it.
         agent: AgentId,
-        /// Whether the handler of the error policy runs in the worktree next.
+        /// Set if the handler of the error policy runs in the worktree next.
         goes_on: bool,
     },
     /// Run the handler of the error policy where the attempt was made.

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Setback, index::Index};
+use super::{FailedAttempt, Setback, index::Index};
 use crate::{
     Timestamp,
     effect::Ledger,
     event::AgentCompleted,
-    failure::Failure,
     ids::{AgentId, ItemId},
     metrics::{Counted, Tally},
     policy::{Breaker, Judged},
@@ -171,16 +170,6 @@ pub enum Stage {
     DeadLettered,
     /// It was left out.
     Skipped,
-}
-
-/// An attempt that failed and that the handler of the error policy is told about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FailedAttempt {
-    /// The step that failed, if it was a step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// Why.
-    pub failure: Failure,
 }
 
 /// Commits on their way into the job's branch.

@@ -74,7 +74,7 @@ pub enum Outcome {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
-        /// Whether what it left behind is safe, so that the item may fail for good.
+        /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// It ran into a limit of an account; it counts as not made.
@@ -85,7 +85,7 @@ pub enum Outcome {
         duration_ms: u64,
         /// What it cost.
         cost_usd: f64,
-        /// Whether what it left behind is safe, so that the item may fail for good.
+        /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// The handler of the error policy ended, after a failed attempt.
@@ -143,7 +143,7 @@ pub enum Settled {
     Secure {
         /// The same attempt, to be finished once more with the same outcome.
         claim: Claim,
-        /// Whether the handler of the error policy runs in the worktree next.
+        /// Set if the handler of the error policy runs in the worktree next.
         goes_on: bool,
     },
     /// The handler of the error policy has to run where the attempt was made.

@@ -16,7 +16,7 @@ use crate::{
     queue::{Assignment, CutOffHandler, WorkQueue as _},
 };
 
-/// What an agent is to do about an item.
+/// The task of an agent with an item.
 enum Errand {
     Attempt,
     Conflict(Box<Conflict>),

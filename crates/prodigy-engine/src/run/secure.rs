@@ -12,14 +12,14 @@ use super::{
 };
 use crate::git::Leftover;
 
-/// What an attempt left in its worktree.
+/// The remains of an attempt in its worktree.
 pub(super) struct Remains {
     pub(super) id: ItemId,
     pub(super) attempt: u32,
     pub(super) left: Option<Leftover>,
-    /// Whether the worktree can be used again.
+    /// Set if the worktree can be used again.
     pub(super) is_clean: bool,
-    /// Whether all of it is safe, so that the item may fail for good.
+    /// Set once all of it is safe, so that the item may fail for good.
     pub(super) is_secured: bool,
 }
 
