@@ -111,6 +111,9 @@ pub enum Event {
         /// The flags that hold from here on, if others were given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         options: Option<Box<RunOptions>>,
+        /// The branch that the result goes to from here on, if one was named with `--into`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        into: Option<String>,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {

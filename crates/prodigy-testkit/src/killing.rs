@@ -43,6 +43,8 @@ pub(crate) enum KillAt {
     Record { kind: &'static str, nth: u32, delay: Duration },
     /// Right after the first thing that it writes of a new job.
     FirstWrite,
+    /// So long after a file is there, by its path in the repository.
+    File { path: &'static str, delay: Duration },
 }
 
 /// A trial that went well.
@@ -236,24 +238,38 @@ impl Trial {
                 Some(JournalWatch::for_record(&home, kind, nth))
             }
             Some(KillAt::FirstWrite) => Some(JournalWatch::for_first_write(&home)),
-            Some(KillAt::Elapsed(_)) | None => None,
+            Some(KillAt::Elapsed(_) | KillAt::File { .. }) | None => None,
         };
         let limit = match kill {
             Some(KillAt::Elapsed(after)) => after,
-            Some(KillAt::Record { .. } | KillAt::FirstWrite) | None => self.limit,
+            Some(KillAt::Record { .. } | KillAt::FirstWrite | KillAt::File { .. }) | None => {
+                self.limit
+            }
         };
         let delay = match kill {
-            Some(KillAt::Record { delay, .. }) => delay,
+            Some(KillAt::Record { delay, .. } | KillAt::File { delay, .. }) => delay,
             Some(KillAt::Elapsed(_) | KillAt::FirstWrite) | None => Duration::ZERO,
         };
         let mut child =
             self.world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
-        let end = wait(&mut child, limit, watch.as_mut().map(|watch| (watch, delay)));
+        let file = match kill {
+            Some(KillAt::File { path, .. }) => Some(self.world.repo().join(path)),
+            Some(KillAt::Record { .. } | KillAt::FirstWrite | KillAt::Elapsed(_)) | None => None,
+        };
+        let mut is_due = || match (&mut watch, &file) {
+            (Some(watch), _) => watch.is_due(),
+            (None, file) => file.as_ref().is_some_and(|file| file.exists()),
+        };
+        let is_watching = !matches!(kill, Some(KillAt::Elapsed(_)) | None);
+        let end = wait(&mut child, limit, is_watching.then_some((&mut is_due, delay)));
         let killed = end.is_none();
         let how = match (end, kill) {
             (Some(status), _) => status.to_string(),
             (None, Some(KillAt::Record { kind, nth, delay })) => {
                 format!("killed {} µs after {kind} {nth}", delay.as_micros())
+            }
+            (None, Some(KillAt::File { path, delay })) => {
+                format!("killed {} µs after {path}", delay.as_micros())
             }
             (None, Some(KillAt::FirstWrite)) => "killed at its first write".to_owned(),
             (None, Some(KillAt::Elapsed(_)) | None) => "killed".to_owned(),
@@ -295,7 +311,8 @@ pub fn kill_at_record(world: &World, args: &[&str], kind: &str, nth: u32) {
     let output = File::create(&log).unwrap();
     let errors = output.try_clone().unwrap();
     let mut child = world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
-    let end = wait(&mut child, START_LIMIT, Some((&mut watch, Duration::ZERO)));
+    let mut is_due = || watch.is_due();
+    let end = wait(&mut child, START_LIMIT, Some((&mut is_due, Duration::ZERO)));
     let said = fs::read_to_string(&log).unwrap_or_default();
     assert!(end.is_none() && watch.is_due(), "no {kind} {nth}: {end:?}\n{said}");
 }
@@ -320,7 +337,7 @@ pub fn check_processes(world: &World) -> Result<(), String> {
 fn wait(
     child: &mut Child,
     limit: Duration,
-    mut watch: Option<(&mut JournalWatch, Duration)>,
+    mut watch: Option<(&mut dyn FnMut() -> bool, Duration)>,
 ) -> Option<ExitStatus> {
     let mut until = Instant::now() + limit;
     let most = if watch.is_some() { LOOK_EVERY } else { Duration::from_millis(2) };
@@ -328,7 +345,7 @@ fn wait(
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }
-        if let Some((_, delay)) = watch.take_if(|(watch, _)| watch.is_due()) {
+        if let Some((_, delay)) = watch.take_if(|(is_due, _)| is_due()) {
             until = Instant::now() + delay;
         }
         let left = until.saturating_duration_since(Instant::now());

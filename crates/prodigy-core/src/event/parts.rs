@@ -23,9 +23,16 @@ pub struct JobStarted {
     pub workflow_name: Option<String>,
     /// The main working tree of the repository.
     pub repository: String,
-    /// The branch the user started from; left out on a detached HEAD.
+    /// The branch that the result goes to: the one the user started from, or the one named
+    /// with `--into`; left out if HEAD was detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_branch: Option<String>,
+    /// Whether the branch was named with `--into`: it is made if it is not there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub into: bool,
+    /// The linked working tree the user started from; left out for the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
     /// The commit the user started from.
     pub base_commit: String,
     /// Whether its steps run once each, or for many items.
@@ -91,6 +98,16 @@ pub struct GivenInput {
     pub kind: InputKind,
     /// The SHA-256 of its bytes.
     pub sha256: String,
+}
+
+impl JobStarted {
+    /// Takes in that the result goes to another branch, if one was named.
+    pub(crate) fn retarget(&mut self, into: Option<&str>) {
+        if let Some(branch) = into {
+            self.target_branch = Some(branch.to_owned());
+            self.into = true;
+        }
+    }
 }
 
 /// The two kinds of job.

@@ -18,8 +18,17 @@ impl Job {
         self.end = Some(End::Paused { reason, message: message.to_owned() });
     }
 
+    /// Returns whether everything is done and the result waits to be merged.
+    pub fn waits_for_merge(&self) -> bool {
+        matches!(self.end, Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }))
+    }
+
     /// Takes in that the result is in the target branch, and in its checkout if it has one.
-    pub(super) fn finish_merge(&mut self, commit: &str) {
+    pub(super) fn finish_merge(&mut self, commit: &str, target: &str) {
+        if let Some(started) = &mut self.started {
+            // Somebody may have merged it by hand into another branch.
+            started.target_branch = Some(target.to_owned());
+        }
         self.merged = Some(commit.to_owned());
         self.checkout_update = None;
     }

@@ -421,6 +421,8 @@ mod tests {
             workflow_name: None,
             repository: "/r".into(),
             target_branch: Some("main".into()),
+            into: false,
+            worktree: None,
             base_commit: "base".into(),
             mode: Mode::Sequential,
             steps: 3,
@@ -602,6 +604,7 @@ mod tests {
             found: None,
             budget: None,
             options: None,
+            into: None,
         });
         assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
         assert_eq!(world.job.done, 3);
@@ -651,7 +654,7 @@ mod tests {
                     folded.apply(record).unwrap();
                 }
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
-                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None });
+                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None });
             }
             while !matches!(world.job.end, Some(End::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);

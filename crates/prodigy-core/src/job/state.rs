@@ -168,10 +168,11 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, reopened, found, budget, options, .. } => {
+            Event::JobResumed { workflow, reopened, found, budget, options, into, .. } => {
                 if let Some(started) = &mut self.started {
                     started.change(*budget, options.as_deref());
                     started.found = found.as_deref().cloned().or(started.found.take());
+                    started.retarget(into.as_deref());
                 }
                 self.resume(workflow.as_ref(), record.timestamp);
                 if let Some(reopened) = reopened {
@@ -214,7 +215,7 @@ impl Job {
                 self.tree = Some(JobTreeState { path, branch, base });
             }
             Event::CheckoutUpdateStarted(update) => self.checkout_update = Some((**update).clone()),
-            Event::WorktreeMerged { commit, .. } => self.finish_merge(commit),
+            Event::WorktreeMerged { commit, target, .. } => self.finish_merge(commit, target),
             Event::AgentUsage { .. }
             | Event::QuotaPaused(_)
             | Event::QuotaWarned { .. }

@@ -110,7 +110,7 @@ impl Summary {
                 self.steps_total = steps_in_all(started);
                 self.started = Some((**started).clone());
             }
-            Event::JobResumed { workflow, budget, options, .. } => {
+            Event::JobResumed { workflow, budget, options, into, .. } => {
                 self.resumed += 1;
                 self.failing_inside = 0;
                 self.end = None;
@@ -119,6 +119,7 @@ impl Summary {
                 self.earlier += between(self.run_began.replace(record.timestamp), before);
                 if let Some(started) = &mut self.started {
                     started.change(*budget, options.as_deref());
+                    started.retarget(into.as_deref());
                 }
                 self.change_workflow(workflow.as_ref());
                 self.release(record);

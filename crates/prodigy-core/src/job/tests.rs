@@ -174,6 +174,8 @@ impl World {
                 workflow_name: None,
                 repository: "/r".into(),
                 target_branch: Some("main".into()),
+                into: false,
+                worktree: None,
                 base_commit: "base".into(),
                 mode: Mode::Mapreduce,
                 steps: 1,
@@ -562,7 +564,7 @@ proptest! {
             }
             runs += 1;
             prop_assert!(runs < 200, "it never ends: {:?}", world.job.map);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         prop_assert!(map.is_finished() && map.is_conserved());
@@ -601,7 +603,7 @@ proptest! {
         while world.run(usize::MAX) != Some(Ending::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         for item in &map.items {

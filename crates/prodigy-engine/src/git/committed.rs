@@ -19,16 +19,16 @@ impl Repo {
     /// Returns the state of a file, named from the root of the checkout.
     pub fn committed_state(&self, path: &str) -> Result<CommittedState, Error> {
         let object = format!("HEAD:{path}");
-        let call = self.call(&["cat-file", "-e", &object]).or(&[1, 128]).reading();
+        let call = self.call_here(&["cat-file", "-e", &object]).or(&[1, 128]).reading();
         let is_committed = call.run()?.status == 0;
         if !is_committed {
-            let is_there = self.root().join(path).symlink_metadata().is_ok();
+            let is_there = self.checkout().join(path).symlink_metadata().is_ok();
             let absent = CommittedState::Missing;
             return Ok(if is_there { CommittedState::Untracked } else { absent });
         }
         let literal = format!(":(literal){path}");
         let args = ["status", "--porcelain", "-z", "--no-renames", "--", &literal];
-        let is_changed = !self.call(&args).reading().fields()?.is_empty();
+        let is_changed = !self.call_here(&args).reading().fields()?.is_empty();
         Ok(if is_changed { CommittedState::Modified } else { CommittedState::Committed })
     }
 }

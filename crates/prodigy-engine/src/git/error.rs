@@ -161,16 +161,6 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// The target branch lost the commit that the job started from.
-    #[error(
-        "the branch `{target}` was rewritten: it no longer contains {base}, which the job started from"
-    )]
-    TargetRewritten {
-        /// The branch.
-        target: String,
-        /// The commit.
-        base: String,
-    },
 }
 
 impl Error {
@@ -205,7 +195,6 @@ impl Error {
                 "bring the commit back, for instance with `git fetch` from a clone that has it, and \
                  resume; without it the job has to be started anew",
             ),
-            Self::TargetRewritten { .. } => Some("merge the job's branch by hand with `git merge`"),
             Self::Refused { .. }
             | Self::Failed { .. }
             | Self::Run { .. }

@@ -96,6 +96,12 @@ impl Drop for IndexLock {
     }
 }
 
+/// Returns whether a file is the index lock of a job, which only that job removes.
+pub(super) fn is_of_a_job(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "index.lock")
+        && read_plain(path).is_ok_and(|text| text.starts_with(OURS.as_bytes()))
+}
+
 /// Makes the lock with its text in one step; returns whether it could be had.
 fn create(git_dir: &Path, path: &Path, text: &str) -> Result<bool, Error> {
     let draft = git_dir.join("prodigy-index-lock");

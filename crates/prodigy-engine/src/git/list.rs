@@ -65,6 +65,24 @@ impl Repo {
         self.unmerged_commits(&commits)
     }
 
+    /// Returns a branch of the user's, local or of a remote repository, that contains a commit.
+    pub fn branch_with(&self, commit: &str) -> Result<Option<String>, Error> {
+        let commit = self.commit(commit)?;
+        let contains = format!("--contains={commit}");
+        let args = ["for-each-ref", "--format=%(refname)", &contains, "refs/heads", "refs/remotes"];
+        let text = self.call(&args).reading().text()?;
+        let branch = |name: &str| {
+            if let Some(local) = name.strip_prefix("refs/heads/") {
+                return (!local.starts_with("prodigy/")).then(|| local.to_owned());
+            }
+            let remote = name.strip_prefix("refs/remotes/")?;
+            let (_, branch) = remote.split_once('/')?;
+            let is_a_branch = !branch.starts_with("prodigy/") && branch != "HEAD";
+            is_a_branch.then(|| remote.to_owned())
+        };
+        Ok(text.lines().find_map(branch))
+    }
+
     /// Returns how many commits can be reached from `commits` and not from `tip`.
     pub fn missing_from(&self, commits: &[String], tip: &str) -> Result<usize, Error> {
         let mut wanted = format!("^{tip}\n");

@@ -27,6 +27,9 @@ pub struct MergeRequest {
     pub target_branch: String,
     /// The commit the job started from.
     pub base_commit: String,
+    /// Whether the target was named by the user: then it is made if it is not there, and need
+    /// not contain the commit the job started from.
+    pub is_named: bool,
     /// The message of the merge commit, if one is needed.
     pub message: String,
 }
@@ -61,6 +64,8 @@ pub enum MergeOutcome {
     },
     /// The target branch does not exist.
     TargetMissing,
+    /// The target no longer contains the commit the job started from.
+    TargetRewritten,
 }
 
 /// The target's next commit.
@@ -139,7 +144,8 @@ impl Repo {
             let PreparedMerge { old, new, .. } = &prepared;
             let update = self.call(&["update-ref", "-m", &note, &name, new, old]).durable();
             let Err(error) = update.run() else { return Ok(prepared.outcome()) };
-            if self.branch(&request.target_branch)?.as_ref() == Some(old) {
+            let now = self.branch(&request.target_branch)?.unwrap_or_else(|| absent(new));
+            if now == *old {
                 let reason = format!("git cannot move `{}`: {error}", request.target_branch);
                 return Ok(MergeOutcome::Refused { reason });
             }
@@ -159,16 +165,19 @@ impl Repo {
         let source = self.branch(&request.source_branch)?;
         let no_source = || Error::NoSuchBranch { branch: request.source_branch.clone() };
         let source = source.ok_or_else(no_source)?;
-        let Some(old) = self.branch(&request.target_branch)? else {
-            return Ok(Err(MergeOutcome::TargetMissing));
-        };
         let base = self.commit(&request.base_commit)?;
+        let Some(old) = self.branch(&request.target_branch)? else {
+            if !request.is_named {
+                return Ok(Err(MergeOutcome::TargetMissing));
+            }
+            let commits = self.commits_between(&base, &source)?.len();
+            return Ok(Ok(PreparedMerge { old: absent(&source), new: source, commits }));
+        };
         if source == base || self.is_ancestor(&source, &old)? {
             return Ok(Err(MergeOutcome::UpToDate));
         }
-        if !self.is_ancestor(&base, &old)? {
-            let target = request.target_branch.clone();
-            return Err(Error::TargetRewritten { target, base });
+        if !request.is_named && !self.is_ancestor(&base, &old)? {
+            return Ok(Err(MergeOutcome::TargetRewritten));
         }
         let commits = self.commits_between(&old, &source)?.len();
         if self.is_ancestor(&old, &source)? {
@@ -237,6 +246,11 @@ impl MergeRequest {
     pub(super) fn note(&self) -> String {
         format!("prodigy: merge {}", self.source_branch)
     }
+}
+
+/// Returns the name that git has for no commit, as long as that of a commit.
+fn absent(commit: &str) -> String {
+    "0".repeat(commit.len())
 }
 
 fn moving(request: &MergeRequest) -> MergeOutcome {

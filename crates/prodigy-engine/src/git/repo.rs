@@ -18,12 +18,14 @@ use super::{
 
 /// A repository with a working tree and at least one commit.
 ///
-/// Whichever of its working trees it was found from, the main one counts: that is
-/// where the user works and where results are merged.
+/// Whichever of its working trees it was found from, its jobs are the same; the one that it
+/// was found from is where the user works: where a job starts from and what is watched.
 #[derive(Clone, Debug)]
 pub struct Repo {
     pub(super) git: Git,
     pub(super) main: Place,
+    /// The working tree that the user works in.
+    pub(super) here: Place,
     /// What was remembered of its settings, for all that use the repository.
     pub(super) frozen: Arc<OnceLock<Frozen>>,
 }
@@ -60,7 +62,9 @@ impl Repo {
             return Err(Error::NotARepository { path });
         }
         let main = main_tree(&git, &path)?;
-        let repo = Self { git, main, frozen: Arc::default() };
+        let here = main.clone();
+        let mut repo = Self { git, main, here, frozen: Arc::default() };
+        repo.here = repo.place_around(&path)?;
         let head = repo.call(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).or(&[1]);
         if head.run()?.status == 1 {
             return Err(Error::NoCommits { path: repo.main.work_tree });
@@ -80,6 +84,34 @@ impl Repo {
         &self.main.work_tree
     }
 
+    /// Returns the working tree that the user works in: the main one or a linked one.
+    pub fn checkout(&self) -> &Path {
+        &self.here.work_tree
+    }
+
+    /// Returns the working tree that the user works in, unless it is the main one.
+    pub fn linked_checkout(&self) -> Option<&Path> {
+        (self.here.git_dir != self.main.git_dir).then_some(self.checkout())
+    }
+
+    /// Goes to the working tree that a job was started from, if that is still there.
+    pub fn go_to(&mut self, linked: Option<&str>) -> Result<(), Error> {
+        let place = linked.map(|path| self.place_of(Path::new(path))).transpose()?.flatten();
+        self.here = place.unwrap_or_else(|| self.main.clone());
+        Ok(())
+    }
+
+    /// Returns the working tree around a path. Those of jobs are none of the user's.
+    fn place_around(&self, path: &Path) -> Result<Place, Error> {
+        let top = ["rev-parse", "--path-format=absolute", "--show-toplevel"];
+        // Inside of `.git` there is no working tree.
+        let top = self.git.call(path, &top).or(&[128]).run()?;
+        let place = self.place_of(&path_of(&top.stdout))?.unwrap_or_else(|| self.main.clone());
+        let head = std::fs::read(place.git_dir.join("HEAD")).unwrap_or_default();
+        let is_of_a_job = head.starts_with(b"ref: refs/heads/prodigy/");
+        Ok(if is_of_a_job { self.main.clone() } else { place })
+    }
+
     /// Returns the directory that all working trees share, usually `.git`.
     pub fn common_dir(&self) -> &Path {
         &self.main.common_dir
@@ -96,16 +128,16 @@ impl Repo {
 
     /// Returns what the user has checked out.
     pub fn head(&self) -> Result<Head, Error> {
-        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
+        let name = self.call_here(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
         let branch = name.strip_prefix("refs/heads/").map(ToOwned::to_owned);
-        let commit = self.call(&["rev-parse", "--verify", "HEAD^{commit}"]).text()?;
+        let commit = self.call_here(&["rev-parse", "--verify", "HEAD^{commit}"]).text()?;
         Ok(Head { branch, commit })
     }
 
     /// Returns how many files in the user's checkout differ from its last commit.
     pub fn uncommitted(&self) -> Result<usize, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal"];
-        Ok(self.call(&args).reading().fields()?.len())
+        Ok(self.call_here(&args).reading().fields()?.len())
     }
 
     /// Returns the commits that `tip` has and `base` has not, newest first.
@@ -131,12 +163,12 @@ impl Repo {
     /// Returns what may surprise in a worktree of this repository, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.root().join(".gitmodules").exists() {
+        if self.checkout().join(".gitmodules").exists() {
             warnings.push(
                 "the repository has submodules: they are empty in a job's worktree".to_owned(),
             );
         }
-        let attributes = std::fs::read(self.root().join(".gitattributes")).unwrap_or_default();
+        let attributes = std::fs::read(self.checkout().join(".gitattributes")).unwrap_or_default();
         let lfs = String::from_utf8_lossy(&attributes).contains("filter=lfs");
         let installed = || self.setting("filter.lfs.smudge").is_some();
         if lfs && !installed() {
@@ -189,6 +221,15 @@ impl Repo {
         Ok((output.status == 0).then_some(text))
     }
 
+    /// Returns whether a branch can have a name.
+    pub fn is_branch_name(&self, branch: &str) -> Result<bool, Error> {
+        if branch.contains('\0') || branch.starts_with('-') || branch == "HEAD" {
+            return Ok(false);
+        }
+        let name = format!("refs/heads/{branch}");
+        Ok(self.call(&["check-ref-format", &name]).or(&[1]).run()?.status == 0)
+    }
+
     /// Returns whether `older` is `newer` or one of its ancestors.
     pub fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, Error> {
         let (older, newer) = (self.commit(older)?, self.commit(newer)?);
@@ -206,6 +247,11 @@ impl Repo {
     /// Returns a setting's last value, if it is set.
     pub(super) fn setting(&self, name: &str) -> Option<String> {
         self.call(&["config", "--get", name]).text().ok()
+    }
+
+    /// Starts a call in the working tree that the user works in.
+    pub(super) fn call_here<'a>(&'a self, args: &[&str]) -> Call<'a> {
+        self.git.at(&self.here, args)
     }
 
     /// Starts a call in the main working tree.

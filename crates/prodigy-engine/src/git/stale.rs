@@ -13,7 +13,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Error, Repo, command::Place, commit_paths::IN_USE, in_flight, tree::remove};
+use super::{
+    Error, Repo, command::Place, commit_paths::IN_USE, in_flight, index_lock::is_of_a_job,
+    tree::remove,
+};
 use crate::process::{LockIdentity, is_lock_in_use};
 
 /// How long a lock must have stood still. Git holds these for milliseconds.
@@ -108,6 +111,8 @@ fn locks(common: &Path) -> Result<Vec<LockFile>, Error> {
             }
         }
     }
+    // A checkout that is being updated, perhaps by a job that was killed, is left to that job.
+    paths.retain(|path| !is_of_a_job(path));
     let user = rustix::process::geteuid().as_raw();
     let found = paths.iter().filter_map(|path| LockFile::find(path));
     Ok(found.filter(|lock| lock.identity.user == user).collect())

@@ -134,13 +134,13 @@ impl Seen {
 
 impl Index {
     fn look(repo: &Repo, known: &Self) -> Result<Self, Error> {
-        let path = repo.main.git_dir.join("index");
+        let path = repo.here.git_dir.join("index");
         let file = fs::symlink_metadata(&path).ok();
         let file = file.map(|file| (file.ino(), file.size(), file.mtime(), file.mtime_nsec()));
         if file.is_some() && file == known.file {
             return Ok(known.clone());
         }
-        let content = match repo.call(&["ls-files", "--stage", "-z"]).reading().run() {
+        let content = match repo.call_here(&["ls-files", "--stage", "-z"]).reading().run() {
             Ok(staged) => hex(&Sha256::digest(&staged.stdout)).chars().take(SHORT).collect(),
             // What a step has damaged has changed as well.
             Err(Error::Failed { .. }) => "unreadable".to_owned(),
@@ -152,7 +152,7 @@ impl Index {
 
 /// Returns what HEAD is on, without starting git if that can be avoided.
 fn head(repo: &Repo) -> Result<String, Error> {
-    let text = read_plain(&repo.main.git_dir.join("HEAD"))?;
+    let text = read_plain(&repo.here.git_dir.join("HEAD"))?;
     let text = String::from_utf8_lossy(&text);
     let text = text.trim_end();
     match text.strip_prefix("ref: ") {

@@ -94,7 +94,7 @@ impl<'a> CheckoutSession<'a> {
             }
         };
         self.lock.keep(true);
-        let refusal = match self.staging.apply(self.seat, &plan) {
+        let refusal = match self.apply(&plan) {
             Ok(Ok(())) => match branch.commit() {
                 Err(error) if self.tip()?.as_deref() != Some(commits.1) => Some(refused(&error)),
                 Ok(()) | Err(_) => None,
@@ -118,10 +118,20 @@ impl<'a> CheckoutSession<'a> {
                 MergeOutcome::DirtyTarget { paths }
             });
         }
-        install_index(self.seat, &self.staging.index())?;
+        place_index(self.seat, &self.staging.index())?;
         self.lock.keep(false);
         self.staging.remove()?;
         Ok(UpdateAttempt::Done)
+    }
+
+    /// Puts the files in their places, and makes the index ready: once the branch has moved, it
+    /// must follow at once.
+    fn apply(&self, plan: &UpdatePlan) -> Result<Result<(), ChangedMeanwhile>, Error> {
+        let applied = self.staging.apply(self.seat, plan)?;
+        if applied.is_ok() {
+            refresh(self.seat, &self.staging.index())?;
+        }
+        Ok(applied)
     }
 
     /// Gives the lock back.
@@ -289,9 +299,13 @@ fn refused(error: &Error) -> MergeOutcome {
     MergeOutcome::Refused { reason }
 }
 
-/// Gives a checkout its new index.
+/// Gives a checkout a new index that was made just now.
 fn install_index(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
     refresh(seat, index)?;
+    place_index(seat, index)
+}
+
+fn place_index(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
     let real = seat.place.git_dir.join("index");
     rename(index, &real).map_err(Error::file("write", &real))
 }

@@ -129,6 +129,8 @@ pub struct Resumption {
     pub replay: Option<Replay>,
     /// The flags that are given now; others stay as they were.
     pub given: OptionChanges,
+    /// The branch that the result goes to from here on, if another than before.
+    pub into: Option<String>,
 }
 
 /// Makes an id that no other job has: the kind, the time, and four random characters.
@@ -185,7 +187,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
 
 /// Takes a job up again: fold the journal, end what the dead run left, go on.
 pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
-    let Resumption { job, lock, changed, replay, given } = resumption;
+    let Resumption { job, lock, changed, replay, given, into } = resumption;
     super::perform::check_disk(&settings)?;
     super::spending::check(&settings, &job)?;
     let mut settings = settings;
@@ -194,6 +196,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
     }
+    settings.repo.go_to(started.worktree.as_deref())?;
     let options = options::resumed(started, &settings.workflow, changed.is_some(), given);
     options::apply(&mut settings, options);
     let options = Some(Box::new(options)).filter(|options| **options != started.options);
@@ -229,6 +232,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     parts.gate = gate;
     parts.before = opened.last_seq;
     parts.replayed_before = ReplayedItems::of(&fold);
+    parts.merge_waited = fold.waits_for_merge();
     if let Some(torn) = &opened.torn {
         parts.note(&format!(
             "the last record of the journal was cut off: `{}` line {} was saved to `{}`",
@@ -250,7 +254,8 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let workflow = changed.map(|(workflow, _)| workflow);
     let known = run.job.started.as_ref().map(|started| started.budget).unwrap_or_default();
     let budget = Some(run.parts.settings.workflow.budget).filter(|budget| *budget != known);
-    let resumed = vec![Event::JobResumed { version, workflow, reopened, found, budget, options }];
+    let resumed =
+        vec![Event::JobResumed { version, workflow, reopened, found, budget, options, into }];
     let records = run.parts.journal.append(resumed, clock::now());
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;

@@ -73,6 +73,7 @@ pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect
     if started.repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
     }
+    settings.repo.go_to(started.worktree.as_deref())?;
     end_dead_run(&mut settings, &job, &fold)?;
     let mut parts = Parts::new(settings, job, lock, journal)?;
     parts.before = opened.last_seq;

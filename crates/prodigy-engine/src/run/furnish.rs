@@ -21,7 +21,7 @@ const LIST_LIMIT: u64 = 1024 * 1024;
 /// Returns what has to stay when the worktree is made ready for another item.
 pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<String>, Failure> {
     let config = &crew.map.worktree;
-    let from = crew.repo.root().to_owned();
+    let from = crew.repo.checkout().to_owned();
     let to = workplace.tree.path().to_owned();
     let (copy, link) = (config.copy.clone(), config.link.clone());
     let include = config.include.clone();
@@ -49,7 +49,7 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
     }
     if config.setup.is_empty() && config.copy.is_empty() && config.link.is_empty() {
         let include = config.include.as_deref();
-        return included(crew.repo.root(), include);
+        return included(crew.repo.checkout(), include);
     }
     let tree = workplace.tree.clone();
     workplace.check_settings()?;

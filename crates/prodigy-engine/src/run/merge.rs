@@ -47,8 +47,25 @@ impl Run {
                 },
             },
         };
+        let input = match input {
+            Input::NotMerged { .. } if self.parts.merge_waited => {
+                self.merged_elsewhere()?.unwrap_or(input)
+            }
+            other => other,
+        };
         self.inputs.push_back(input);
         Ok(())
+    }
+
+    /// Returns that the result is in another branch than the target, if the user has put it there
+    /// while the merge waited.
+    fn merged_elsewhere(&self) -> Result<Option<Input>, Error> {
+        let Some(tree) = &self.job.tree else { return Ok(None) };
+        let repo = &self.parts.settings.repo;
+        let Some(target) = repo.branch_with(&tree.branch)? else { return Ok(None) };
+        let commit = repo.commit(&target)?;
+        let (source, commits) = (tree.branch.clone(), self.parts.commits);
+        Ok(Some(Input::Merged { source, target, commit, commits }))
     }
 
     /// Finds out what there is to merge.
@@ -73,7 +90,8 @@ impl Run {
         let source = tree.branch.clone();
         let Some(target) = started.target_branch.clone() else {
             let message = format!(
-                "HEAD was detached when the job began, so there is no branch to merge into; the result is on `{source}`"
+                "HEAD was detached when the job began, so there is no branch to merge into; `prodigy resume {} --into BRANCH` merges `{source}`",
+                self.parts.id
             );
             return Ok(Err(Input::NotMerged { message, conflict: None }));
         };
@@ -145,6 +163,7 @@ impl Run {
             source_branch: route.source.clone(),
             target_branch: route.target.clone(),
             base_commit: route.base.clone(),
+            is_named: self.job.started.as_ref().is_some_and(|started| started.into),
             message: route.message.clone(),
         };
         let outcome = route.repo.merge_job(&request, |update| {
@@ -170,9 +189,14 @@ impl Run {
             MergeOutcome::Refused { reason } => refused(format!(
                 "nothing was merged: {reason}; once that is out of the way, {again} merges `{source}`"
             )),
-            MergeOutcome::TargetMissing => {
-                refused(format!("the branch `{target}` is gone; the result is on `{source}`"))
-            }
+            MergeOutcome::TargetMissing => refused(format!(
+                "the branch `{target}` is gone; `prodigy resume {} --into BRANCH` merges `{source}` into another",
+                self.parts.id
+            )),
+            MergeOutcome::TargetRewritten => refused(format!(
+                "the branch `{target}` was rewritten: it no longer contains {}, which the job started from; `git merge {source}` or `prodigy resume {} --into {target}` merges it all the same",
+                route.base, self.parts.id
+            )),
         })
     }
 

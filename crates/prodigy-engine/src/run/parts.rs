@@ -89,6 +89,8 @@ pub(super) struct Parts {
     pub(super) purse: Purse,
     pub(super) spool: Option<Spool>,
     pub(super) letters: Option<DeadLetters>,
+    /// Whether the last run ended because the result could not be merged.
+    pub(super) merge_waited: bool,
     /// The last record of the runs before; 0 if there were none.
     pub(super) before: u64,
     /// The replays of the runs before.
@@ -175,6 +177,7 @@ impl Parts {
             ended_replays: Vec::new(),
             spool: None,
             letters: None,
+            merge_waited: false,
             before: 0,
             replayed_before: ReplayedItems::default(),
             map_vars: None,

@@ -36,6 +36,7 @@ fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
         source_branch: BRANCH.to_owned(),
         target_branch: "main".to_owned(),
         base_commit: base,
+        is_named: false,
         message: "merge".to_owned(),
     };
     repo.merge_job(&request, unrecorded).unwrap();

@@ -31,6 +31,7 @@ fn live(world: &World, root: &Path) {
         source_branch: BRANCH.to_owned(),
         target_branch: base.branch.unwrap(),
         base_commit: base.commit,
+        is_named: false,
         message: "merge".to_owned(),
     };
     let merged = repo.merge_job(&request, unrecorded).unwrap();

@@ -36,6 +36,7 @@ fn scene(changes: &[(&str, Option<&str>)]) -> Scene {
         source_branch: BRANCH.to_owned(),
         target_branch: "main".to_owned(),
         base_commit: repo.head().unwrap().commit,
+        is_named: false,
         message: "merge the job\n".to_owned(),
     };
     Scene { world, repo, request }
@@ -324,14 +325,26 @@ fn a_missing_target_or_source_is_said() {
 }
 
 #[test]
-fn a_target_that_was_rewritten_is_refused() {
-    let scene = scene(&[("new", Some("1"))]);
+fn a_target_that_was_rewritten_is_refused_unless_it_was_named() {
+    let mut scene = scene(&[("new", Some("1"))]);
     scene.world.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
-    let before = scene.everything();
-    let error = scene.repo.merge_job(&scene.request, unrecorded).unwrap_err();
-    let base = &scene.request.base_commit;
-    assert_snapshot!(error.to_string().replace(base, "BASE"), @"the branch `main` was rewritten: it no longer contains BASE, which the job started from");
-    assert_eq!(scene.everything(), before);
+    assert_eq!(scene.refused(), MergeOutcome::TargetRewritten);
+    scene.request.is_named = true;
+    let MergeOutcome::Merged { .. } = scene.merge() else { panic!() };
+    assert_eq!(scene.status(), "");
+}
+
+#[test]
+fn a_target_that_was_named_is_made() {
+    let mut scene = scene(&[("new", Some("1"))]);
+    let before = files(&scene.world.repo());
+    scene.request.target_branch = "results/x".to_owned();
+    assert_eq!(scene.refused(), MergeOutcome::TargetMissing);
+    scene.request.is_named = true;
+    let tip = scene.tip(BRANCH);
+    assert_eq!(scene.merge(), MergeOutcome::Merged { commit: tip.clone(), commits: 1 });
+    assert_eq!(scene.tip("results/x"), tip);
+    assert_eq!(files(&scene.world.repo()), before);
 }
 
 #[test]
@@ -342,6 +355,7 @@ fn a_job_without_commits_is_up_to_date() {
         source_branch: BRANCH.to_owned(),
         target_branch: "main".to_owned(),
         base_commit: repo.head().unwrap().commit,
+        is_named: false,
         message: String::new(),
     };
     assert_eq!(repo.merge_job(&request, unrecorded).unwrap(), MergeOutcome::UpToDate);
@@ -390,6 +404,7 @@ fn submodules_and_links_are_merged() {
         source_branch: BRANCH.to_owned(),
         target_branch: "main".to_owned(),
         base_commit: base,
+        is_named: false,
         message: String::new(),
     };
     let MergeOutcome::Merged { .. } = repo.merge_job(&request, unrecorded).unwrap() else {

@@ -25,6 +25,9 @@ use crate::{
 /// The record with which the update of the checkout begins.
 const UPDATE: &str = "checkout_update_started";
 
+/// The file that is written right before the files take their places.
+const PLAN: &str = ".git/prodigy-update-prodigy-job-job/plan";
+
 /// How often prodigy is killed in one trial, at most.
 const MOST_KILLS: u64 = 5;
 
@@ -106,7 +109,8 @@ impl MergeTrial {
             };
             check_files(&self.trial.world, self.files)?;
             match end {
-                Some(status) if status.success() => {
+                // One that was killed right after its end has nothing left to resume.
+                Some(status) if status.success() || self.has_told("job_completed") => {
                     return check_end(&self.trial.world, "job", self.files, &self.commits);
                 }
                 // A user who commits all the time may be in the way; nothing is staged then.
@@ -129,13 +133,18 @@ impl MergeTrial {
         Err(format!("not done after {MOST_STARTS} starts"))
     }
 
-    /// Returns when the next start is killed: in the update of the checkout, or, if it resumes,
-    /// perhaps while it recovers from the last kill.
+    /// Returns when the next start is killed: in the update of the checkout, half of the time
+    /// when the files are about to take their places, or, if it resumes, perhaps while it
+    /// recovers from the last kill.
     fn moment(&mut self, args: &[&str], span: Duration) -> KillAt {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
         let delay = Duration::from_micros(self.trial.pick(micros));
         if args.first() == Some(&"resume") && self.trial.pick(2) == 0 {
             return KillAt::Elapsed(delay * 2);
+        }
+        if self.trial.pick(2) == 0 {
+            let delay = Duration::from_micros(self.trial.pick(micros / 5 + 1));
+            return KillAt::File { path: PLAN, delay };
         }
         KillAt::Record { kind: UPDATE, nth: 1, delay }
     }
@@ -191,8 +200,7 @@ impl MergeTrial {
     /// Damages the journal at the record with which the merge begins, in a third of the trials,
     /// and repairs it, killing that once, perhaps. Returns how often it was killed.
     fn damage_and_repair(&mut self) -> Result<u64, String> {
-        let world = &self.trial.world;
-        let is_over = records(world).iter().any(|record| record["event_type"] == "worktree_merged");
+        let is_over = self.has_told("worktree_merged");
         if is_over || !self.has_begun() || self.trial.pick(3) != 0 {
             return Ok(0);
         }
@@ -210,7 +218,11 @@ impl MergeTrial {
     }
 
     fn has_begun(&self) -> bool {
-        records(&self.trial.world).iter().any(|record| record["event_type"] == UPDATE)
+        self.has_told(UPDATE)
+    }
+
+    fn has_told(&self, kind: &str) -> bool {
+        records(&self.trial.world).iter().any(|record| record["event_type"] == kind)
     }
 
     fn check_unstaged(&self) -> Result<(), String> {

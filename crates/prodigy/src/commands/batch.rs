@@ -9,6 +9,7 @@ use super::{
     context, plan,
     run::{Request, begin, matches},
     spending::SpendingArgs,
+    target::TargetArgs,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
@@ -79,6 +80,9 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "ID")]
     job_id: Option<JobId>,
 
+    #[command(flatten)]
+    target: TargetArgs,
+
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
@@ -119,6 +123,7 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
         },
         junit: command.junit.clone(),
         rehearsal: None,
+        into: command.target.into.clone(),
     };
     if command.dry_run {
         return plan::show(args, &request, false, out);

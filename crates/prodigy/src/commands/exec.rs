@@ -8,6 +8,7 @@ use super::{
     context,
     run::{Request, begin},
     spending::SpendingArgs,
+    target::TargetArgs,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
@@ -32,6 +33,9 @@ pub(crate) struct ExecArgs {
     #[command(flatten)]
     spending: SpendingArgs,
 
+    #[command(flatten)]
+    target: TargetArgs,
+
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
@@ -53,6 +57,7 @@ pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<E
         given: None,
         options: RunOptions::default().with(command.spending.changes()),
         rehearsal: None,
+        into: command.target.into.clone(),
     };
     begin(args, request, out)
 }

@@ -47,6 +47,7 @@ const FLAGS: &[Flag] = &[
     Flag { commands: &[RUN, RESUME], name: "no-items", held: ByJob(OPTIONS) },
     Flag { commands: &[RUN, RESUME], name: "max-parallel", held: ByJob(OPTIONS) },
     Flag { commands: &[RUN, BATCH, RESUME, RETRY], name: "yes", held: ByJob("`yes`, `options`") },
+    Flag { commands: &[RUN, BATCH, RESUME], name: "into", held: ByJob("`target_branch`, `into`") },
     Flag { commands: &[RUN], name: "param", held: ByJob("`parameters`") },
     Flag { commands: &[RUN], name: "param-file", held: ByJob("`parameters`") },
     Flag { commands: &[RUN], name: "profile", held: ByJob("`profile`") },

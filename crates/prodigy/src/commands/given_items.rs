@@ -106,7 +106,7 @@ pub(super) fn input_file(request: &Request) -> Result<Option<InputFile>, CliErro
     // What the text asks for besides parameters is known once the job runs.
     let Ok(path) = text.render(&known(request)) else { return Ok(None) };
     let Some(path) = below_root(&path) else { return Ok(None) };
-    let is_there = request.repo.root().join(&path).is_file();
+    let is_there = request.repo.checkout().join(&path).is_file();
     if request.given.is_some() || is_guess && !is_there && !is_path(&path) {
         return Ok(None);
     }

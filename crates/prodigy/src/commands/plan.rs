@@ -81,6 +81,7 @@ pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<E
         given,
         options: RunOptions { max_parallel, ..RunOptions::default() },
         rehearsal: None,
+        into: None,
     };
     given_items::check(&request, out)?;
     show(args, &request, command.json, out)
@@ -112,7 +113,7 @@ pub(super) fn show(
             "schema_version": 1,
             "workflow": request.name,
             "name": workflow.name,
-            "target_branch": head.branch,
+            "target_branch": request.into.as_ref().or(head.branch.as_ref()),
             "base_commit": head.commit,
             "rounds": request.rounds(),
             "inputs": request.inputs,
@@ -127,11 +128,16 @@ pub(super) fn show(
         out.line(format_args!("{document:#}"))?;
         return Ok(Exit::Success);
     }
-    let target = head.branch.clone().unwrap_or_else(|| "no branch (detached HEAD)".to_owned());
+    let start = head.branch.clone().unwrap_or_else(|| "no branch (detached HEAD)".to_owned());
     let short: String = head.commit.chars().take(10).collect();
     let name = workflow.name.as_deref().unwrap_or("unnamed");
     out.line(format_args!("workflow  {name} ({})", request.name))?;
-    out.line(format_args!("start     {target} at {short}"))?;
+    out.line(format_args!("start     {start} at {short}"))?;
+    match &request.into {
+        Some(branch) => out.line(format_args!("into      {branch}"))?,
+        None if head.branch.is_none() => out.line("into      nothing yet: give `--into BRANCH`")?,
+        None => {}
+    }
     if request.rounds() > 1 {
         out.line(format_args!("rounds    {} {}", request.rounds(), request.inputs.join(" ")))?;
     }

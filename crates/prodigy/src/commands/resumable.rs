@@ -3,18 +3,25 @@
 use prodigy_core::{
     failure::FailureKind,
     ids::JobId,
-    job::{End, Summary},
+    job::{End, JobStatus, Summary},
 };
-use prodigy_engine::store::Layout;
+use prodigy_engine::{git::Repo, store::Layout};
 
-use super::{context::store_error, lookup::summary};
+use super::{context::store_error, lookup::summary, target};
 use crate::{error::CliError, exit::Exit, output::Output};
 
 /// Returns the newest job of this repository that can go on.
 ///
 /// A job that has to be repaired first, or whose input cannot be had, would fail again and again:
-/// it is passed over, and named.
-pub(super) fn newest_resumable(layout: &Layout, out: &mut Output) -> Result<JobId, CliError> {
+/// it is passed over, and named. One that only lacks a branch to merge into comes last, unless a
+/// branch is given.
+pub(super) fn newest_resumable(
+    layout: &Layout,
+    repo: &Repo,
+    has_branch: bool,
+    out: &mut Output,
+) -> Result<JobId, CliError> {
+    let mut without_branch = None;
     let jobs = layout.jobs().map_err(store_error)?;
     if jobs.is_empty() {
         return Err(CliError::new(Exit::Usage, "this repository has no jobs")
@@ -32,6 +39,11 @@ pub(super) fn newest_resumable(layout: &Layout, out: &mut Output) -> Result<JobI
             out.note(format_args!(
                 "note: job `{job}` is passed over: its journal is damaged; see `prodigy repair {job} --dry-run`"
             ));
+        } else if status == JobStatus::MergeOutstanding
+            && !has_branch
+            && !target::exists(repo, &summary)
+        {
+            without_branch.get_or_insert(job);
         } else if status.is_resumable() {
             match &summary.end {
                 Some(end) if has_no_input(&summary, end) => out.note(format_args!(
@@ -40,6 +52,9 @@ pub(super) fn newest_resumable(layout: &Layout, out: &mut Output) -> Result<JobI
                 Some(_) | None => return Ok(job),
             }
         }
+    }
+    if let Some(job) = without_branch {
+        return Ok(job);
     }
     Err(CliError::new(Exit::Usage, "no job of this repository can be resumed")
         .with_hint("`prodigy jobs` lists the jobs"))

@@ -20,7 +20,7 @@ use super::{
     lookup::{find_job, job_error},
     resumable::newest_resumable,
     run::Sizes,
-    setup,
+    setup, target,
 };
 use crate::{
     cli::Args, error::CliError, exit::Exit, input, output::Output, report::exit_code::ExitRules,
@@ -32,7 +32,8 @@ use crate::{
 /// Finished steps and items are kept. A step that was cut off is run again from the
 /// state of the worktree in which it began, an item from the beginning. Items in the dead letter
 /// queue are tried again where their reasons allow it. The workflow is the one that the job began with.
-/// A job that is named is found from any directory.
+/// A job that is named is found from any directory. `prodigy resume JOB --into BRANCH` merges the
+/// result into another branch than the one that the job started from.
 ///
 /// A job that is already completed is left as it is, and its exit code repeated: 0, or 1 if none of
 /// its items succeeded. So a script can resume until that is all there is to do.
@@ -53,6 +54,10 @@ pub(crate) struct ResumeArgs {
 
     #[command(flatten)]
     spending: super::spending::SpendingArgs,
+
+    /// Merge into this branch instead, which is made if it is not there
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
 
     /// Leave the items in the dead letter queue alone
     #[arg(long)]
@@ -77,8 +82,11 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let layout = context::layout(&home, &repo)?;
     let job = match &command.job {
         Some(job) => context::existing(&layout, job)?,
-        None => newest_resumable(&layout, out)?,
+        None => newest_resumable(&layout, &repo, command.into.is_some(), out)?,
     };
+    if let Some(branch) = &command.into {
+        target::check_name(&repo, branch)?;
+    }
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
     let stored = workflow_file::stored(&layout.state_dir(&job))?;
     let started = context::started(&layout, &job)?;
@@ -104,7 +112,8 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
             policy,
         })
     };
-    let resumption = Resumption { job: job.clone(), lock, changed, replay, given };
+    let into = command.into.clone();
+    let resumption = Resumption { job: job.clone(), lock, changed, replay, given, into };
     let (profile, max_parallel) = (started.profile, given.max_parallel);
     let exit = ExitRules { fail_on_dlq: given.fail_on_dlq, retry: None };
     let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal: None, exit };

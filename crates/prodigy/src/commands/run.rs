@@ -9,7 +9,7 @@ use prodigy_core::{
     event::{JobStarted, Mode, RunOptions},
     ids::JobId,
     policy::Budget,
-    workflow::{Body, Rehearsal, Step, Workflow},
+    workflow::Rehearsal,
 };
 use prodigy_engine::{
     git::Repo,
@@ -17,12 +17,14 @@ use prodigy_engine::{
 };
 use serde_json::Value;
 
+pub(super) use super::sizes::Sizes;
 use super::{
     context,
     given_items::{self, GivenItems, InputArgs},
     item_flags::ItemArgs,
     parameters, plan, setup,
     spending::SpendingArgs,
+    target::{self, TargetArgs},
 };
 use crate::{
     cli::Args, error::CliError, exit::Exit, output::Output, report::exit_code::ExitRules,
@@ -32,7 +34,8 @@ use crate::{
 /// Run a workflow in a worktree of its own and merge the result
 ///
 /// The checkout you start from is not touched until the final merge. The run can be
-/// stopped or killed at any moment and taken up again with `prodigy resume`.
+/// stopped or killed at any moment and taken up again with `prodigy resume`. The result goes to the
+/// branch of the worktree you stand in; `prodigy run w.yml --into BRANCH` merges elsewhere.
 ///
 /// Exit codes: 0 done, 1 failed or no item succeeded, 2 usage, 3 items in the dead letter queue and
 /// `--fail-on-dlq`, 4 no items and `--no-items fail`, 5 stopped by the error policy,
@@ -100,6 +103,9 @@ pub(crate) struct TaskArgs {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     iterations: u32,
 
+    #[command(flatten)]
+    target: TargetArgs,
+
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(super) path: Option<PathBuf>,
@@ -149,6 +155,7 @@ impl TaskArgs {
             given: self.input.read(mode)?,
             options,
             rehearsal: None,
+            into: self.target.into.clone(),
         };
         given_items::check(&request, out)?;
         Ok(request)
@@ -183,6 +190,8 @@ pub(super) struct Request {
     pub(super) options: RunOptions,
     /// How it is rehearsed, if it is.
     pub(super) rehearsal: Option<Rehearsed>,
+    /// The branch that the result goes to, if one was named.
+    pub(super) into: Option<String>,
 }
 
 /// How and where a job is rehearsed.
@@ -212,6 +221,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         None => context::prepared_home(args)?,
     };
     let head = request.repo.head().map_err(context::git_error)?;
+    let target = target::choose(&request.repo, &head, request.into.clone())?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
     let Request { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
     let (junit, rehearsal, given) = (request.junit, request.rehearsal, request.given);
@@ -221,7 +231,9 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         workflow_hash: file.hash(),
         workflow_name: file.loaded.workflow.name.clone(),
         repository: repo.root().to_string_lossy().into_owned(),
-        target_branch: head.branch,
+        target_branch: Some(target.branch),
+        into: target.is_named,
+        worktree: repo.linked_checkout().map(|path| path.to_string_lossy().into_owned()),
         base_commit: head.commit,
         mode: sizes.mode,
         steps: sizes.steps,
@@ -268,32 +280,6 @@ pub(super) fn warn(repo: &Repo, out: &mut Output) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How many top-level steps a workflow has.
-#[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) mode: Mode,
-    pub(super) steps: u32,
-    pub(super) setup: u32,
-    pub(super) reduce: u32,
-}
-
-impl Sizes {
-    pub(super) fn of(workflow: &Workflow) -> Self {
-        let number = |steps: &[Step]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        match &workflow.body {
-            Body::Sequential { steps, .. } => {
-                Self { mode: Mode::Sequential, steps: number(steps), setup: 0, reduce: 0 }
-            }
-            Body::MapReduce(body) => Self {
-                mode: Mode::Mapreduce,
-                steps: number(&body.map.steps),
-                setup: body.setup.as_ref().map_or(0, |setup| number(&setup.phase.steps)),
-                reduce: body.reduce.as_ref().map_or(0, |reduce| number(&reduce.steps)),
-            },
-        }
-    }
-}
-
 /// Refuses rounds for a workflow that has items of its own.
 fn refuse_rounds(request: &Request, mode: Mode) -> Result<(), CliError> {
     if mode == Mode::Sequential || request.rounds() == 1 && request.inputs.is_empty() {
@@ -336,7 +322,7 @@ fn inputs(command: &TaskArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
 ///
 /// Links to directories are not followed. A file whose name is not text is not passed over.
 pub(super) fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
-    matching_files(repo.root(), pattern).map_err(|error| {
+    matching_files(repo.checkout(), pattern).map_err(|error| {
         let (exit, hint) = match &error {
             PatternError::Syntax { .. } => (Exit::Usage, None),
             PatternError::Read { .. } => (Exit::Failure, None),

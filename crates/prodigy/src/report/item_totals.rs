@@ -234,9 +234,9 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
         }
         End::Paused { reason: PauseReason::MergeOutstanding, message } => {
             out.note(message);
-            if job.started.as_ref().is_some_and(|started| started.target_branch.is_some()) {
-                out.note(format_args!("next: {program} resume {id} -y"));
-            }
+            let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
+            let into = if target.is_some() { "" } else { " --into BRANCH" };
+            out.note(format_args!("next: {program} resume {id} -y{into}"));
         }
         End::Paused { .. } => {
             if dead {

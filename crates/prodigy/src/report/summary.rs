@@ -86,9 +86,8 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             out.note(message);
             kept(over, out);
             let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
-            if target.is_some() {
-                over.suggest(format_args!("next: {program} resume {id} -y"), out);
-            }
+            let into = if target.is_some() { "" } else { " --into BRANCH" };
+            over.suggest(format_args!("next: {program} resume {id} -y{into}"), out);
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));

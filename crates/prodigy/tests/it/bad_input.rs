@@ -76,24 +76,6 @@ fn a_place_without_a_usable_repository_is_refused() {
 }
 
 #[test]
-fn a_detached_head_runs_and_leaves_the_merge_to_people() {
-    let world = world("- shell: echo x > x && git add x && git commit --quiet -m x\n");
-    world.git(&["checkout", "--quiet", "--detach"]);
-    assert_snapshot!(run(&world), @"
-    ----- stderr -----
-    · job job · workflow.yml · 1 step
-    ✓ 1 shell: echo x > x && git add x && git commit --quiet -m x  [time]
-
-    merge outstanding · 1 of 1 step done
-    HEAD was detached when the job began, so there is no branch to merge into; the result is on `prodigy/job/job`
-    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
-    [exit 7]
-    ");
-    assert_eq!(world.git(&["log", "-1", "--format=%s", "prodigy/job/job"]), "x");
-    assert_eq!(world.git(&["log", "-1", "--format=%s", "HEAD"]), "Add the workflow");
-}
-
-#[test]
 fn a_file_that_is_no_workflow_is_refused() {
     let world = world("- shell: ls\n  shel: ls\n");
     assert_snapshot!(run(&world), @"

@@ -145,6 +145,7 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
         found: None,
         budget: None,
         options: None,
+        into: None,
     };
     world.write(resumed.into());
     assert!(world.job.map.as_ref().unwrap().has_conflicts());
@@ -178,6 +179,7 @@ fn a_conflict_that_nobody_resolves_any_more_is_treated_as_the_workflow_says_now(
             found: None,
             budget: None,
             options: None,
+            into: None,
         };
         world.write(resumed.into());
         assert_eq!(world.run(usize::MAX), Some(Ending::Completed));

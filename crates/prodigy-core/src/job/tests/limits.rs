@@ -34,6 +34,7 @@ fn resume(world: &mut World) {
         found: None,
         budget: None,
         options: None,
+        into: None,
     };
     world.write(event.into());
 }

@@ -22,6 +22,7 @@ pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Vel
         found: None,
         budget: None,
         options: None,
+        into: None,
     }
 }
 
@@ -84,7 +85,7 @@ proptest! {
             if world.run(usize::MAX) == Some(Ending::Completed) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None };
             world.write(resumed.into());
         }
         prop_assert!(matches!(world.job.end, Some(End::Completed(_))));
@@ -105,7 +106,7 @@ proptest! {
             if matches!(world.job.end, Some(End::Completed(_))) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None };
             world.write(resumed.into());
             world.run(usize::MAX);
         }

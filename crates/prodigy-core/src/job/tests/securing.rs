@@ -57,5 +57,6 @@ fn resumed() -> Event {
         found: None,
         budget: None,
         options: None,
+        into: None,
     }
 }

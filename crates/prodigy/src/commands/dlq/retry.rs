@@ -199,6 +199,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
             fail_on_dlq: command.fail_on_dlq,
             ..command.spending.changes()
         },
+        into: None,
     };
     let mut world = world(args, command, &authority, &file)?;
     world.exit.retry = Some(rest);

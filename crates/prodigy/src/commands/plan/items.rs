@@ -36,7 +36,7 @@ pub(super) enum Chosen {
 /// Nothing is run for that: what a command prints, or what the setup phase is to
 /// write, is not known beforehand.
 pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError> {
-    let root = request.repo.root();
+    let root = request.repo.checkout();
     let selection = Selection::from(map);
     let choose = |input: Result<Items<'_>, items::Error>, from: &str| {
         let chosen = input.and_then(|input| items::select(input, &selection));

@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args, command: &SimulateArgs, out: &mut Output) -> Resu
     agent.seed = command.seed.unwrap_or(agent.seed);
     run::warn(&request.repo, out)?;
     let stage = Stage::new(&request)?;
-    let checkout = request.repo.root().to_owned();
+    let checkout = request.repo.checkout().to_owned();
     request.repo = stage.repo().clone();
     stage.belong(&mut request.file.loaded.workflow);
     request.yes = true;

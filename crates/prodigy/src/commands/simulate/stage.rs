@@ -35,7 +35,7 @@ impl Stage {
         let outside = place.path().join("outside");
         let repo = request.repo.copy_to(&target, &outside).map_err(context::git_error)?;
         if let Body::MapReduce(body) = &request.file.loaded.workflow.body {
-            bring_along(&body.map.worktree, request.repo.root(), &target)
+            bring_along(&body.map.worktree, request.repo.checkout(), &target)
                 .map_err(|failure| CliError::new(Exit::Failure, failure.message))?;
         }
         Ok(Self { place, repo, job })

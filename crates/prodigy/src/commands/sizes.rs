@@ -1,0 +1,32 @@
+//! The number of steps of a workflow.
+
+use prodigy_core::{
+    event::Mode,
+    workflow::{Body, Step, Workflow},
+};
+
+/// How many top-level steps a workflow has.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) mode: Mode,
+    pub(super) steps: u32,
+    pub(super) setup: u32,
+    pub(super) reduce: u32,
+}
+
+impl Sizes {
+    pub(super) fn of(workflow: &Workflow) -> Self {
+        let number = |steps: &[Step]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        match &workflow.body {
+            Body::Sequential { steps, .. } => {
+                Self { mode: Mode::Sequential, steps: number(steps), setup: 0, reduce: 0 }
+            }
+            Body::MapReduce(body) => Self {
+                mode: Mode::Mapreduce,
+                steps: number(&body.map.steps),
+                setup: body.setup.as_ref().map_or(0, |setup| number(&setup.phase.steps)),
+                reduce: body.reduce.as_ref().map_or(0, |reduce| number(&reduce.steps)),
+            },
+        }
+    }
+}

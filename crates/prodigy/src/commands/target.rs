@@ -1,0 +1,60 @@
+//! The branch that the result of a job goes to.
+
+use prodigy_core::job::Summary;
+use prodigy_engine::git::{Head, Repo};
+
+use super::context;
+use crate::{error::CliError, exit::Exit};
+
+/// The flag that names the branch of a new job.
+#[derive(clap::Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// Merge the result into this branch, which is made at the end if it is not there
+    /// [default: the branch that is checked out]
+    #[arg(long, value_name = "BRANCH")]
+    pub(super) into: Option<String>,
+}
+
+/// The branch that a new job is merged into.
+pub(super) struct Target {
+    pub(super) branch: String,
+    /// Whether it was named with `--into`.
+    pub(super) is_named: bool,
+}
+
+/// Returns the branch of a new job: the one that was named, or the one that is checked out.
+///
+/// Without either the job could pay for results that it has no place for, so it is refused.
+pub(super) fn choose(repo: &Repo, head: &Head, into: Option<String>) -> Result<Target, CliError> {
+    if let Some(branch) = into {
+        check_name(repo, &branch)?;
+        return Ok(Target { branch, is_named: true });
+    }
+    if let Some(branch) = head.branch.clone() {
+        return Ok(Target { branch, is_named: false });
+    }
+    let short: String = head.commit.chars().take(10).collect();
+    let message =
+        format!("HEAD is detached at {short}: there is no branch to merge the result into");
+    Err(CliError::new(Exit::Usage, message).with_hint(
+        "`--into BRANCH` names one, which is made at the end if it is not there; or check out one: `git switch -c BRANCH`",
+    ))
+}
+
+/// Refuses a name that no branch of the user's can have.
+pub(super) fn check_name(repo: &Repo, branch: &str) -> Result<(), CliError> {
+    if !branch.starts_with("prodigy/") && repo.is_branch_name(branch).map_err(context::git_error)? {
+        return Ok(());
+    }
+    let message = format!("`{branch}` cannot be the branch that the result is merged into");
+    Err(CliError::new(Exit::Usage, message)
+        .with_hint("give the name of a branch, such as `--into main`"))
+}
+
+/// Returns whether the branch that a job is merged into is there or will be made.
+pub(super) fn exists(repo: &Repo, job: &Summary) -> bool {
+    let Some(started) = &job.started else { return false };
+    // A repository that cannot be asked is reported when the job goes on.
+    let is_there = |branch: &String| repo.branch(branch).is_ok_and(|found| found.is_some());
+    started.into || started.target_branch.as_ref().is_some_and(is_there)
+}
