@@ -38,8 +38,7 @@ impl ReplayedItems {
                 | Stage::Unhandled(_)
                 | Stage::Merging(_)
                 | Stage::Conflicted(_)
-                | Stage::Resolving { .. }
-                | Stage::Unhandled(_) => counted.waiting += 1,
+                | Stage::Resolving { .. } => counted.waiting += 1,
             }
         }
         counted
