@@ -300,6 +300,65 @@ fn what_was_being_removed_when_a_run_was_killed_goes_too() {
 }
 
 #[test]
+fn git_directories_of_slots_that_are_gone_are_listed_and_removed() {
+    let world = world();
+    let jobs = world.home().join("worktrees/repo");
+    for directory in [jobs.join("j1/.agent-1.git"), world.repo().join(".git/prodigy-j1-job~k3F")] {
+        fs::create_dir_all(directory.join("refs")).unwrap();
+        fs::write(directory.join("config"), "x").unwrap();
+    }
+    record(&layout(&world), "j1", &completed());
+    assert_snapshot!(stable(&world.prodigy(&["worktree", "ls"])), @"
+    j1  completed                half removed [size]  $ROOT/home/worktrees/repo/j1/.agent-1.git
+    j1  completed                half removed [size]  $ROOT/repo/.git/prodigy-j1-job~k3F
+    ");
+    let used = world.prodigy(&["worktree", "du"]).to_string();
+    assert!(!used.contains("0 B  total"), "{used}");
+    assert_snapshot!(world.prodigy(&["worktree", "clean"]), @"
+    removed  $ROOT/home/worktrees/repo/j1/.agent-1.git
+    removed  $ROOT/repo/.git/prodigy-j1-job~k3F
+    ");
+    assert!(!jobs.join("j1").exists());
+    assert!(!world.repo().join(".git/prodigy-j1-job~k3F").exists());
+    assert_snapshot!(world.prodigy(&["worktree", "ls"]), @"");
+}
+
+#[test]
+fn the_git_directory_of_a_slot_that_is_there_goes_with_the_slot() {
+    let world = world();
+    add(&world, "j1");
+    let git = world.home().join("worktrees/repo/j1/.job.git");
+    fs::create_dir_all(&git).unwrap();
+    record(&layout(&world), "j1", &completed());
+    assert_snapshot!(stable(&world.prodigy(&["worktree", "ls"])), @"j1  completed                clean [size]  $ROOT/home/worktrees/repo/j1/job");
+    assert_snapshot!(world.prodigy(&["worktree", "clean"]), @"removed  $ROOT/home/worktrees/repo/j1/job");
+    assert!(!git.exists());
+}
+
+#[test]
+fn a_worktree_that_was_moved_to_the_trash_and_not_forgotten_is_forgotten() {
+    let world = world();
+    let path = add(&world, "j1");
+    record(&layout(&world), "j1", &completed());
+    let trash = path.with_file_name(".trash-x");
+    fs::create_dir(&trash).unwrap();
+    fs::rename(&path, trash.join("tree")).unwrap();
+    assert_snapshot!(stable(&world.prodigy(&["worktree", "ls"])), @"
+    j1  completed                half removed [size]  $ROOT/home/worktrees/repo/j1/.trash-x
+    j1  completed                half removed                              0 B  $ROOT/home/worktrees/repo/j1/job
+    j1  completed                clean                                     0 B  branch prodigy/j1/job
+    ");
+    assert_snapshot!(world.prodigy(&["worktree", "clean"]), @"
+    removed  $ROOT/home/worktrees/repo/j1/.trash-x
+    removed  $ROOT/home/worktrees/repo/j1/job
+    removed  branch prodigy/j1/job
+    ");
+    assert!(!world.repo().join(".git/worktrees").exists());
+    assert_eq!(world.git(&["branch", "--list", "prodigy/*"]), "");
+    assert!(!path.parent().unwrap().exists());
+}
+
+#[test]
 fn only_jobs_of_this_repository_are_looked_at() {
     let world = world();
     fs::create_dir_all(world.home().join("worktrees/other/j1/job")).unwrap();

@@ -170,6 +170,8 @@ fn remove(layout: &Layout, repo: &Repo, left: &Leftover) -> Result<Option<String
         }
         Kind::Branch => repo.remove_job_branch(&branch),
         Kind::Records | Kind::Snapshot => repo.delete_job_references(&left.references),
+        // Git may still have it on its list.
+        Kind::Trash if !path.exists() => repo.remove_job_worktree(&path, "", true),
         Kind::Trash | Kind::Other => {
             let message = format!("cannot remove `{}`", path.display());
             let error = |error| failed(CliError::new(Exit::Failure, message).because(error));

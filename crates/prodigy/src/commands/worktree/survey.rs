@@ -98,16 +98,25 @@ pub(crate) fn survey(
         if only.is_some_and(|only| *only != job) {
             continue;
         }
-        let status = status(layout, &job)?;
-        for path in directories(&layout.worktrees_dir(&job))? {
+        let (status, directory) = (status(layout, &job)?, layout.worktrees_dir(&job));
+        for path in directories(&directory)? {
             left.push(look(repo, &worktrees, &job, status, path)?);
+        }
+        let real = directory.canonicalize().unwrap_or_else(|_| directory.clone());
+        let gone = worktrees.iter().filter(|tree| tree.is_gone && tree.path.starts_with(&real));
+        let gone = gone.filter(|tree| !tree.path.exists()).filter_map(|tree| tree.path.file_name());
+        left.extend(gone.map(|name| trash(&job, status, directory.join(name))));
+    }
+    for (job, path) in git_directories(repo)? {
+        if only.is_none_or(|only| *only == job) {
+            left.push(trash(&job, status(layout, &job)?, path));
         }
     }
     for branch in repo.job_branches().map_err(git_error)? {
         let job = branch.split('/').nth(1).and_then(|job| job.parse::<JobId>().ok());
         let Some(job) = job.filter(|job| only.is_none_or(|only| only == job)) else { continue };
         // One that a worktree of the user's is on is in use.
-        if worktrees.iter().any(|tree| tree.branch.as_ref() == Some(&branch))
+        if worktrees.iter().any(|tree| !tree.is_gone && tree.branch.as_ref() == Some(&branch))
             || left.iter().any(|left: &Leftover| left.branch.as_ref() == Some(&branch))
         {
             continue;
@@ -138,21 +147,16 @@ fn look(
     path: PathBuf,
 ) -> Result<Leftover, CliError> {
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let bytes = disk_usage(&real);
     let Some(worktree) = worktrees.iter().find(|worktree| worktree.path == real) else {
-        let is_trash = path.file_name().is_some_and(is_trash);
-        return Ok(Leftover {
-            job: job.clone(),
-            status,
-            branch: None,
-            unmerged_commits: 0,
-            uncommitted_files: is_trash.then_some(0),
-            bytes,
-            path: Some(path),
-            kind: if is_trash { Kind::Trash } else { Kind::Other },
-            references: Vec::new(),
+        let left = trash(job, status, path);
+        let is_trash = left.path.as_deref().and_then(Path::file_name).is_some_and(is_hidden);
+        return Ok(if is_trash {
+            left
+        } else {
+            Leftover { kind: Kind::Other, uncommitted_files: None, ..left }
         });
     };
+    let bytes = disk_usage(&real);
     // The job's worktree and those kept of items are called like their branches; the slots
     // of agents are on the branch of an item, or detached.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -185,6 +189,36 @@ fn look(
     })
 }
 
+/// Makes the entry of something that a killed process was removing.
+fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> Leftover {
+    Leftover {
+        job: job.clone(),
+        status,
+        branch: None,
+        unmerged_commits: 0,
+        uncommitted_files: Some(0),
+        bytes: disk_usage(&path),
+        path: Some(path),
+        kind: Kind::Trash,
+        references: Vec::new(),
+    }
+}
+
+/// Returns the git directories that mergers of jobs made in the repository, with their jobs.
+///
+/// One of a job that runs is in use.
+fn git_directories(repo: &Repo) -> Result<Vec<(JobId, PathBuf)>, CliError> {
+    let mut found = Vec::new();
+    for path in directories(repo.common_dir())? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let branch = name.strip_prefix("prodigy-").and_then(|name| name.rsplit_once("-job~"));
+        if let Some(job) = branch.and_then(|(job, _)| job.parse().ok()) {
+            found.push((job, path));
+        }
+    }
+    Ok(found)
+}
+
 /// Returns how a job is; `None` if its journal is gone.
 pub(super) fn status(layout: &Layout, job: &JobId) -> Result<Option<JobStatus>, CliError> {
     let is_held = JobLock::holder(layout, job).map_err(store_error)?.is_some();
@@ -209,7 +243,10 @@ fn job_directories(layout: &Layout) -> Result<Vec<JobId>, CliError> {
     Ok(directories(&all)?.into_iter().filter_map(name).collect())
 }
 
-/// Returns the directories in a directory that need not exist, sorted; what is hidden is left out.
+/// Returns the directories in a directory that need not exist, sorted.
+///
+/// What is hidden is left out, unless a process that was killed left it: worktrees that were being
+/// removed, and git directories of worktrees that are gone.
 fn directories(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     if !path.is_dir() {
         return Ok(Vec::new());
@@ -221,8 +258,11 @@ fn directories(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     for entry in fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        let is_hidden = name.as_encoded_bytes().starts_with(b".") && !is_trash(&name);
-        if !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        let is_of_worktree = || slot_of(&name).is_none_or(|slot| path.join(slot).exists());
+        if is_hidden(&name) && !is_trash(&name) && is_of_worktree() {
+            continue;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.push(entry.path());
         }
     }
@@ -233,6 +273,15 @@ fn directories(path: &Path) -> Result<Vec<PathBuf>, CliError> {
 /// Returns whether a name is one that a worktree gets while it is being removed.
 fn is_trash(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".trash-")
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+/// Returns the worktree that a directory such as `.agent-1.git` belongs to.
+fn slot_of(name: &OsStr) -> Option<&str> {
+    name.to_str()?.strip_prefix('.')?.strip_suffix(".git")
 }
 
 /// Returns what a directory takes on disk; what cannot be read counts as nothing.
