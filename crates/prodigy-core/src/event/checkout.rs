@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 /// Something of the user's that is not what it was when the job began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckoutChange {
-    /// What: `HEAD`, `index`, or the full name of a branch, a tag or the stash.
+    /// The thing: `HEAD`, `index`, the full name of a branch, a tag or the stash, a setting of a
+    /// remote such as `remote.origin.url`, `info/exclude`, or `refs/tags` for more new tags.
     pub what: String,
-    /// What it was: a branch for `HEAD`, else a commit or a hash; left out if it was not there.
+    /// The value before: a branch for `HEAD`, a line for `info/exclude`, a value without a
+    /// password for a setting, a number for `refs/tags`, else a commit or a hash; left out if it
+    /// was not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// What it is now; left out if it is gone.

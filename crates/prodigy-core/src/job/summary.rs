@@ -8,10 +8,13 @@ use super::{Costs, End, ItemSummary, KeptSummary, Warnings, state::is_work};
 use crate::{
     Timestamp,
     event::{
-        BudgetScope, ChangedWorkflow, CompletedStatus, Event, JobStarted, Mode, PauseReason,
-        PhaseName, QuotaPaused, Record, StepStatus, is_top_level,
+        BudgetScope, ChangedWorkflow, CheckoutChange, CompletedStatus, Event, JobStarted, Mode,
+        PauseReason, PhaseName, QuotaPaused, Record, StepStatus, is_top_level,
     },
 };
+
+/// The most changes of the user's checkout that are kept one by one.
+const MOST_CHANGES: usize = 10;
 
 /// A job at a glance, folded from its journal in constant memory.
 ///
@@ -49,6 +52,10 @@ pub struct Summary {
     pub warnings: Warnings,
     /// The work that was kept outside of its commits.
     pub kept: KeptSummary,
+    /// The changes of the user's checkout and repository while the job ran: the first of them.
+    pub checkout: Vec<CheckoutChange>,
+    /// The number of those changes in all.
+    pub checkout_in_all: usize,
     /// The limit that keeps it from going on.
     pub quota: Option<QuotaPaused>,
     /// The budget that was spent in the last run.
@@ -164,6 +171,11 @@ impl Summary {
                 self.phase = None;
                 self.steps_failed += std::mem::take(&mut self.failing_inside);
             }
+            Event::CheckoutChanged { changes } => {
+                let room = MOST_CHANGES.saturating_sub(self.checkout.len());
+                self.checkout.extend(changes.iter().take(room).cloned());
+                self.checkout_in_all = self.checkout_in_all.saturating_add(changes.len());
+            }
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, record.timestamp));
             }
@@ -195,7 +207,6 @@ impl Summary {
             | crate::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!()
             | crate::effect_news!()

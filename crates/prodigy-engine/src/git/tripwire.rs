@@ -4,21 +4,36 @@
 //! step that goes astray can move the user's branches, empty the stash or stage files. That
 //! cannot be told from the user's own work, so nothing is ever put back: it is only said.
 //!
-//! Looking costs one call of git, and another if the index was written. Branches and tags
-//! that are new are not looked at: they take nothing away, and steps that open pull requests
-//! make them. What is known of remote repositories is not either: every fetch and every push
-//! changes it.
+//! Looking costs one call of git, another if the index was written, and another if the
+//! configuration was. Branches that are new are not looked at: they take nothing away, and steps
+//! that open pull requests make them. What is known of remote repositories is not either: every
+//! fetch and every push changes it. New tags, remotes and lines of `info/exclude` are: the user's
+//! next `git push --tags`, `git push` or `git add` would act on them.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
 
 use prodigy_core::{event::CheckoutChange, ids::hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Error, Repo, shelter::read_plain};
+use super::{Error, Repo, settings, shelter::read_plain};
 
 /// The references that are the user's.
 const WATCHED: &[&str] = &["refs/heads", "refs/tags", STASH];
+
+/// How the names of tags begin.
+const TAGS: &str = "refs/tags/";
+
+/// The file that says which files git overlooks in all working trees.
+const EXCLUDE: &str = "info/exclude";
+
+/// The most changes of one kind that are told one by one.
+const MOST: usize = 100;
 
 /// The reference of the newest stash.
 const STASH: &str = "refs/stash";
@@ -46,13 +61,39 @@ struct Seen {
     head: String,
     index: Index,
     references: BTreeMap<String, String>,
+    /// The settings of remotes; `None` if an older prodigy looked.
+    #[serde(default)]
+    remotes: Option<Remotes>,
+    /// The lines of `info/exclude`; `None` if an older prodigy looked.
+    #[serde(default)]
+    exclude: Option<BTreeSet<String>>,
 }
+
+/// The settings of remotes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Remotes {
+    /// The configuration file that they are in.
+    file: Option<FileIdentity>,
+    /// Their values by name.
+    settings: BTreeMap<String, Vec<RemoteValue>>,
+}
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RemoteValue {
+    /// The value without names and passwords.
+    shown: String,
+    /// A hash of the value.
+    hash: String,
+}
+
+/// The number of a file, its size, and when it was changed: by these a new one is known.
+type FileIdentity = (u64, u64, i64, i64);
 
 /// What is staged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Index {
-    /// By what a new file is known: its number, its size, and when it was changed.
-    file: Option<(u64, u64, i64, i64)>,
+    file: Option<FileIdentity>,
     /// A hash of what is staged. The file has more in it, such as times of files, which
     /// `git status` brings up to date.
     content: String,
@@ -61,7 +102,7 @@ struct Index {
 impl Tripwire {
     /// Remembers the user's checkout as it is now.
     pub fn take(repo: &Repo) -> Result<Self, Error> {
-        let before = Seen::look(repo, &Index::default())?;
+        let before = Seen::look(repo, None)?;
         Ok(Self { repo: repo.clone(), before })
     }
 
@@ -78,7 +119,7 @@ impl Tripwire {
 
     /// Returns what changed since the last look, and remembers what is there now.
     pub fn check(&mut self) -> Result<Vec<CheckoutChange>, Error> {
-        let now = Seen::look(&self.repo, &self.before.index)?;
+        let now = Seen::look(&self.repo, Some(&self.before))?;
         let before = std::mem::replace(&mut self.before, now);
         Ok(before.changes(&self.before))
     }
@@ -86,7 +127,7 @@ impl Tripwire {
     /// Takes over what a merge into a branch has made of the branch, and of the checkout if
     /// that is on it.
     pub fn expect_merge(&mut self, branch: &str) -> Result<(), Error> {
-        let now = Seen::look(&self.repo, &self.before.index)?;
+        let now = Seen::look(&self.repo, Some(&self.before))?;
         let name = format!("refs/heads/{branch}");
         if now.head == name && self.before.head == name {
             self.before.index = now.index;
@@ -100,7 +141,7 @@ impl Tripwire {
 }
 
 impl Seen {
-    fn look(repo: &Repo, known: &Index) -> Result<Self, Error> {
+    fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
         let format = "--format=%(objectname) %(refname)";
         let list = repo.call(&["for-each-ref", format]).args(WATCHED).reading().text()?;
         let reference = |line: &str| {
@@ -108,7 +149,14 @@ impl Seen {
             (!name.starts_with(OURS)).then(|| (name.to_owned(), commit.to_owned()))
         };
         let references = list.lines().filter_map(reference).collect();
-        Ok(Self { head: head(repo)?, index: Index::look(repo, known)?, references })
+        let remotes = known.and_then(|known| known.remotes.as_ref());
+        Ok(Self {
+            head: head(repo)?,
+            index: Index::look(repo, known.map(|known| &known.index))?,
+            references,
+            remotes: Some(Remotes::look(repo, remotes)?),
+            exclude: Some(exclude(repo)?),
+        })
     }
 
     fn changes(&self, now: &Self) -> Vec<CheckoutChange> {
@@ -128,16 +176,38 @@ impl Seen {
         if !self.references.contains_key(STASH) {
             add(STASH, None, now.references.get(STASH));
         }
+        let is_tag = |name: &String| name.starts_with(TAGS) && !self.references.contains_key(name);
+        let tags: Vec<_> = now.references.iter().filter(|(name, _)| is_tag(name)).collect();
+        for (name, commit) in tags.iter().take(MOST) {
+            add(name, None, Some(commit));
+        }
+        if let Some(more) = tags.len().checked_sub(MOST).filter(|more| *more > 0) {
+            add("refs/tags", None, Some(&more.to_string()));
+        }
+        if let (Some(before), Some(now)) = (&self.remotes, &now.remotes) {
+            let names: BTreeSet<_> = before.settings.keys().chain(now.settings.keys()).collect();
+            for name in names.into_iter().take(MOST) {
+                if before.settings.get(name) != now.settings.get(name) {
+                    add(name, before.shown(name).as_ref(), now.shown(name).as_ref());
+                }
+            }
+        }
+        if let (Some(before), Some(now)) = (&self.exclude, &now.exclude) {
+            for line in now.difference(before).take(MOST) {
+                add(EXCLUDE, None, Some(line));
+            }
+            for line in before.difference(now).take(MOST) {
+                add(EXCLUDE, Some(line), None);
+            }
+        }
         changes
     }
 }
 
 impl Index {
-    fn look(repo: &Repo, known: &Self) -> Result<Self, Error> {
-        let path = repo.here.git_dir.join("index");
-        let file = fs::symlink_metadata(&path).ok();
-        let file = file.map(|file| (file.ino(), file.size(), file.mtime(), file.mtime_nsec()));
-        if file.is_some() && file == known.file {
+    fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
+        let file = identify(&repo.here.git_dir.join("index"));
+        if let Some(known) = known.filter(|known| file.is_some() && file == known.file) {
             return Ok(known.clone());
         }
         let content = match repo.call_here(&["ls-files", "--stage", "-z"]).reading().run() {
@@ -148,6 +218,55 @@ impl Index {
         };
         Ok(Self { file, content })
     }
+}
+
+impl Remotes {
+    fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
+        let path = repo.common_dir().join("config");
+        let file = identify(&path);
+        if let Some(known) = known.filter(|known| file.is_some() && file == known.file) {
+            return Ok(known.clone());
+        }
+        let mut found = Self { file, settings: BTreeMap::new() };
+        // What is no configuration file has no remotes; git will complain of it.
+        for (name, value) in settings::read(&repo.git, &path)?.unwrap_or_default() {
+            if name.starts_with("remote.") {
+                let hash = hex(&Sha256::digest(value.as_bytes())).chars().take(SHORT).collect();
+                let value = RemoteValue { shown: without_password(&value), hash };
+                found.settings.entry(name).or_default().push(value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the values of a setting as people see them.
+    fn shown(&self, name: &str) -> Option<String> {
+        let values = self.settings.get(name)?;
+        Some(values.iter().map(|value| value.shown.as_str()).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Returns an address without the name and the password in it.
+fn without_password(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest.get(..end).and_then(|host| host.rfind('@')) {
+        Some(at) => format!("{scheme}://…{}", rest.get(at..).unwrap_or_default()),
+        None => address.to_owned(),
+    }
+}
+
+/// Returns the lines of `info/exclude` that say something.
+fn exclude(repo: &Repo) -> Result<BTreeSet<String>, Error> {
+    let text = read_plain(&repo.common_dir().join(EXCLUDE))?;
+    let text = String::from_utf8_lossy(&text);
+    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    Ok(text.lines().filter(says).map(ToOwned::to_owned).collect())
+}
+
+fn identify(path: &Path) -> Option<FileIdentity> {
+    let file = fs::symlink_metadata(path).ok()?;
+    Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Returns what HEAD is on, without starting git if that can be avoided.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use prodigy_core::{
-    event::{CheckoutUpdate, Event, Fact, PhaseName},
+    event::{CheckoutChange, CheckoutUpdate, Event, Fact, PhaseName},
     ids::JobId,
 };
 
@@ -81,6 +81,13 @@ impl Run {
             return None;
         }
         self.keep_watch();
+        let mask = |value: Option<String>| value.map(|value| self.parts.mask.mask_str(&value));
+        let masked = |change: CheckoutChange| CheckoutChange {
+            what: change.what,
+            before: mask(change.before),
+            after: mask(change.after),
+        };
+        let changes = changes.into_iter().map(masked).collect();
         Some(Event::CheckoutChanged { changes })
     }
 

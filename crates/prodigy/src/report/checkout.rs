@@ -9,6 +9,9 @@ use crate::{
     output::{Output, one_line},
 };
 
+/// The file that says which files git overlooks in all working trees.
+const EXCLUDE: &str = "info/exclude";
+
 /// The most changes that are told one by one.
 const TOLD: usize = 10;
 
@@ -42,13 +45,43 @@ pub(super) fn warn(changes: &[CheckoutChange], in_all: usize, out: &mut Output) 
     }
 }
 
+/// Returns what `jobs show` says of the changes.
+pub(crate) fn facts(changes: &[CheckoutChange], in_all: usize) -> Vec<(&'static str, String)> {
+    let mut facts: Vec<_> = changes.iter().map(|one| ("", change(one))).collect();
+    if let Some(more) = in_all.checked_sub(changes.len()).filter(|more| *more > 0) {
+        facts.push(("", format!("{more} more; the events `checkout_changed` tell which")));
+    }
+    if let Some(first) = facts.first_mut() {
+        first.0 = "changed";
+    }
+    facts
+}
+
 /// Says what changed.
 pub(crate) fn change(change: &CheckoutChange) -> String {
     let CheckoutChange { what, before, after } = change;
     let (before, after) = (before.as_deref(), after.as_deref());
+    if what == EXCLUDE {
+        let line = |line: &str| one_line(line);
+        return match (before, after) {
+            (None, Some(after)) => format!("`.git/{EXCLUDE}` has a new line `{}`", line(after)),
+            (Some(before), None) => format!("`.git/{EXCLUDE}` lost the line `{}`", line(before)),
+            (Some(_), Some(_)) | (None, None) => format!("`.git/{EXCLUDE}` changed"),
+        };
+    }
+    if what.starts_with("remote.") {
+        let name = one_line(what);
+        return match (before.map(one_line), after.map(one_line)) {
+            (Some(before), Some(after)) => format!("`{name}` went from `{before}` to `{after}`"),
+            (Some(before), None) => format!("`{name}` is gone; it was `{before}`"),
+            (None, Some(after)) => format!("`{name}` is new: `{after}`"),
+            (None, None) => format!("`{name}` changed"),
+        };
+    }
     let name = match what.as_str() {
         "HEAD" => "HEAD".to_owned(),
         "index" => return "what is staged is not the same".to_owned(),
+        "refs/tags" => return format!("{} more tags are new", after.unwrap_or("some")),
         "refs/stash" => "the stash".to_owned(),
         what => named(what),
     };
@@ -79,7 +112,12 @@ fn look(change: &CheckoutChange) -> String {
             None => format!("git show {}", quoted(tag)),
         };
     }
+    if what.starts_with("remote.") {
+        return "git remote --verbose".to_owned();
+    }
     match (what.as_str(), gone) {
+        (EXCLUDE, _) => "cat \"$(git rev-parse --git-path info/exclude)\"".to_owned(),
+        ("refs/tags", _) => "git tag --list".to_owned(),
         ("refs/stash", Some(commit)) => format!("git stash store {commit}"),
         ("refs/stash", None) => "git stash list".to_owned(),
         ("index", _) => "git status".to_owned(),
@@ -132,8 +170,15 @@ mod tests {
             told("refs/stash", old, new),
             told("refs/stash", None, new),
             told("refs/stash", old, None),
+            told("refs/tags/v2", None, new),
+            told("refs/tags", None, Some("12")),
+            told("remote.evil.url", None, Some("https://example.org/x")),
+            told("remote.origin.url", Some("a"), Some("b")),
+            told("remote.origin.url", Some("a"), None),
+            told("info/exclude", None, Some("*.key")),
+            told("info/exclude", Some("*.key"), None),
         ];
-        insta::assert_snapshot!(lines.join("\n"), @r"
+        insta::assert_snapshot!(lines.join("\n"), @r#"
         HEAD went from branch `main` to branch `other`; look: git reflog
         HEAD went from branch `main` to fedcba9876; look: git reflog
         what is staged is not the same; look: git status
@@ -144,7 +189,14 @@ mod tests {
         the stash went from 0123456789 to fedcba9876; look: git stash list
         the stash is new, at fedcba9876; look: git stash list
         the stash is gone; it was at 0123456789; look: git stash store 0123456789abcdef
-        ");
+        tag `v2` is new, at fedcba9876; look: git show v2
+        12 more tags are new; look: git tag --list
+        `remote.evil.url` is new: `https://example.org/x`; look: git remote --verbose
+        `remote.origin.url` went from `a` to `b`; look: git remote --verbose
+        `remote.origin.url` is gone; it was `a`; look: git remote --verbose
+        `.git/info/exclude` has a new line `*.key`; look: cat "$(git rev-parse --git-path info/exclude)"
+        `.git/info/exclude` lost the line `*.key`; look: cat "$(git rev-parse --git-path info/exclude)"
+        "#);
     }
 
     #[test]

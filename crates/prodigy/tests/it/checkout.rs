@@ -102,15 +102,46 @@ fn the_first_stash_is_told_since_it_takes_files_away() {
 
 #[test]
 fn what_takes_nothing_away_is_not_told() {
-    // New branches and tags, branches of jobs, what is known of a remote repository, files
-    // that are not staged, and an index that was only brought up to date.
+    // New branches, branches of jobs, what is known of a remote repository, files that are not
+    // staged, and an index that was only brought up to date.
     let world = user_world(
-        "git branch new; git tag new; git branch --force prodigy/of-another/job HEAD~1; git update-ref refs/remotes/origin/main HEAD; echo y > y; touch README.md; git status --short",
+        "git branch new; git branch --force prodigy/of-another/job HEAD~1; git update-ref refs/remotes/origin/main HEAD; echo y > y; touch README.md; git status --short",
     );
     let seen = run(&world);
     assert_eq!(told(&world), "", "{seen}");
     assert!(!seen.contains("your checkout"), "{seen}");
     assert_eq!(seen.lines().last(), Some("next: prodigy events job"));
+}
+
+#[test]
+fn remotes_tags_and_exclude_lines_that_a_step_planted_are_told() {
+    let world = user_world(
+        "git remote add evil https://me:secret@example.org/x.git; git remote set-url origin /elsewhere; git tag v2; echo '*.key' >> .git/info/exclude",
+    );
+    world.git(&["remote", "add", "origin", "/here"]);
+    let seen = run(&world);
+    assert_snapshot!(told(&world), @r"
+    refs/tags/v2 - [hash] | before phase_completed steps
+    remote.evil.fetch - +refs/heads/*:refs/remotes/evil/* | before phase_completed steps
+    remote.evil.url - https://…@example.org/x.git | before phase_completed steps
+    remote.origin.url /here /elsewhere | before phase_completed steps
+    info/exclude - *.key | before phase_completed steps
+    ");
+    for part in [
+        "tag `v2` is new",
+        "`remote.evil.url` is new: `https://…@example.org/x.git`; look: git remote --verbose",
+        "`.git/info/exclude` has a new line `*.key`",
+    ] {
+        assert!(seen.contains(part), "{seen}");
+    }
+    assert!(!seen.contains("secret"), "{seen}");
+    let shown = world.prodigy(&["jobs", "show", "job"]).stdout;
+    assert!(shown.contains("`remote.origin.url` went from `/here` to `/elsewhere`"), "{shown}");
+    let document = world.prodigy(&["jobs", "show", "job", "--json"]).stdout;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["job"]["checkout_changes"].as_array().unwrap().len(), 5, "{document}");
+    // Nothing is put back.
+    assert_eq!(world.git(&["config", "remote.origin.url"]), "/elsewhere");
 }
 
 #[test]
