@@ -102,9 +102,17 @@ impl Repo {
         let _lock = RepoLock::take(self.common_dir())?;
         self.delete_branch_if_contained(branch)
     }
-}
 
-impl Repo {
+    /// Makes a worktree lead to this repository, which was moved.
+    pub fn relink_worktree(&self, path: &Path) -> Result<(), Error> {
+        let Ok(path) = path.canonicalize() else { return Ok(()) };
+        let _lock = RepoLock::take(self.common_dir())?;
+        if self.admin_dir(&path)?.is_some() {
+            self.registered(&path, "")?.repair_link()?;
+        }
+        Ok(())
+    }
+
     /// Makes git find a worktree again that was moved without telling it.
     pub fn repair_worktree(&self, path: &Path) -> Result<(), Error> {
         let _lock = RepoLock::take(self.common_dir())?;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::{
-    Error, Repo,
+    Error, Repo, repo_id,
     settings::{self, Setting},
     tree::remove,
 };
@@ -25,7 +25,8 @@ use super::{
 const MOST_BYTES: u64 = 4 << 20;
 
 /// Files that are watched whatever is in them; configuration files are judged by their settings.
-const FILES: &[&str] = &["info/attributes", "info/grafts", "objects/info/alternates"];
+const FILES: &[&str] =
+    &["info/attributes", "info/grafts", "objects/info/alternates", repo_id::ID_FILE];
 
 /// Directories of watched files; a link in their place would lead us to the user's own files.
 const DIRECTORIES: &[&str] = &["hooks", "info", "objects/info", "worktrees"];
@@ -111,6 +112,26 @@ impl Guard {
     pub fn from_json(repo: &Repo, json: &str) -> Result<Self, Error> {
         let before = serde_json::from_str(json).map_err(|source| Error::Guard { source })?;
         Ok(Self { repo: repo.clone(), before })
+    }
+
+    /// Returns what was remembered, as JSON, for a repository that was moved meanwhile.
+    pub fn relocate_json(json: &str, from: &Path, to: &Path) -> Result<String, Error> {
+        let before: Before =
+            serde_json::from_str(json).map_err(|source| Error::Guard { source })?;
+        let place = |path: &Path| match path.strip_prefix(from) {
+            Ok(rest) => to.join(rest),
+            Err(_) => path.to_owned(),
+        };
+        let moved = |paths: BTreeMap<PathBuf, Content>| {
+            paths.into_iter().map(|(path, content)| (place(&path), content)).collect()
+        };
+        let before = Before {
+            hooks: place(&before.hooks),
+            configs: moved(before.configs),
+            files: moved(before.files),
+            directories: moved(before.directories),
+        };
+        serde_json::to_string(&before).map_err(|source| Error::Guard { source })
     }
 
     /// Takes back what was changed since, and says what that was.

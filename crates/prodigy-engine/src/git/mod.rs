@@ -43,6 +43,7 @@ mod plumbing;
 mod record;
 mod refs;
 mod repo;
+mod repo_id;
 mod resolve;
 mod settings;
 mod shelter;

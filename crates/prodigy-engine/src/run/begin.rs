@@ -193,8 +193,9 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let mut settings = settings;
     let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
-    if started.repository != settings.repo.root().to_string_lossy() {
-        return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
+    let repository = settings.layout.path_now(&started.repository)?;
+    if repository != settings.repo.root().to_string_lossy() {
+        return Err(Error::OtherRepository { job, repository: repository.into() });
     }
     settings.repo.go_to(started.worktree.as_deref())?;
     let options = options::resumed(started, &settings.workflow, changed.is_some(), given);
@@ -351,6 +352,16 @@ pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
     let guard = Guard::take(&settings.repo)?;
     write_atomic(&path, guard.to_json()?.as_bytes())?;
     Ok(guard)
+}
+
+/// Lets what is remembered of a repository's settings hold where the repository is now.
+pub fn relocate_guard(layout: &Layout, job: &JobId, from: &Path, to: &Path) -> Result<(), Error> {
+    let path = layout.state_dir(job).join("guard.json");
+    if let Some(text) = read_bounded(&path, GUARD_LIMIT)? {
+        let text = Guard::relocate_json(&String::from_utf8_lossy(&text), from, to)?;
+        write_atomic(&path, text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Forgets the repository's settings: until the job goes on they are the user's to change.

@@ -70,8 +70,9 @@ pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect
     let mut settings = settings;
     let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
-    if started.repository != settings.repo.root().to_string_lossy() {
-        return Err(Error::OtherRepository { job, repository: started.repository.clone().into() });
+    let repository = settings.layout.path_now(&started.repository)?;
+    if repository != settings.repo.root().to_string_lossy() {
+        return Err(Error::OtherRepository { job, repository: repository.into() });
     }
     settings.repo.go_to(started.worktree.as_deref())?;
     end_dead_run(&mut settings, &job, &fold)?;

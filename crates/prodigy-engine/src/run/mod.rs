@@ -49,7 +49,9 @@ use prodigy_core::{
 
 use crate::{audit, dlq, git, store};
 
-pub use begin::{Beginning, Resumption, Settings, Texts, new_job_id, resume, start};
+pub use begin::{
+    Beginning, Resumption, Settings, Texts, new_job_id, relocate_guard, resume, start,
+};
 pub use check::{Check, CheckedEffect, check};
 pub use dispatcher::Run;
 pub use environment::{EnvFileError, base_environment, parse_env_file};

@@ -237,6 +237,11 @@ impl Layout {
         Ok(jobs.into_iter().map(|(_, job)| job).collect())
     }
 
+    /// Returns where it is written down whose name it is.
+    pub(super) fn repo_state_dir(&self) -> PathBuf {
+        self.below("state")
+    }
+
     fn below(&self, kind: &str) -> PathBuf {
         self.home.join(kind).join(self.repo.as_str())
     }

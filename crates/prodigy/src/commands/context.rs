@@ -7,16 +7,16 @@ use std::{
 
 use prodigy_core::{
     event::{Event, JobStarted},
-    ids::{JobId, RepoName, hex},
+    ids::JobId,
 };
 use prodigy_engine::{
     git::{self, Repo},
     identity,
     store::{self, Layout, Reader},
 };
-use sha2::{Digest as _, Sha256};
 
 use super::lookup::{job_error, refuse_unbegun};
+pub(crate) use super::repository::layout;
 use crate::{
     cli::Args,
     error::{CliError, explained},
@@ -26,9 +26,6 @@ use crate::{
 
 /// What to do about a home that cannot be used.
 const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
-
-/// The longest path that is read back as the owner of a name.
-const OWNER_LIMIT: u64 = 64 * 1024;
 
 /// Returns the directory that holds all state.
 pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
@@ -105,46 +102,14 @@ pub(crate) fn repo(path: Option<&Path>) -> Result<Repo, CliError> {
     Repo::discover(&path).map_err(git_error)
 }
 
-/// Returns the paths of a repository's jobs.
-///
-/// Repositories are told apart by the name of their directory. A second one of the
-/// same name gets a part of the hash of its path behind it; who came first is
-/// written down in the first one's state.
-pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
-    let root = repo.root().to_string_lossy();
-    let name = repo_name(&repo.name())?;
-    let owner = home.join("state").join(name.as_str()).join("repository");
-    let taken_by = store::read_bounded(&owner, OWNER_LIMIT).map_err(store_error)?;
-    let taken_by = String::from_utf8(taken_by.unwrap_or_default()).unwrap_or_default();
-    if taken_by.is_empty() || taken_by == root {
-        return Ok(Layout::new(home.to_owned(), name));
-    }
-    let hash = hex(Sha256::digest(root.as_bytes()).get(..3).unwrap_or_default());
-    Ok(Layout::new(home.to_owned(), repo_name(&format!("{name}-{hash}"))?))
-}
-
-/// Writes down that a repository's name is taken.
-pub(crate) fn claim_name(layout: &Layout, repo: &Repo) -> Result<(), CliError> {
-    let directory = layout.home().join("state").join(layout.repo().as_str());
-    let owner = directory.join("repository");
-    if owner.exists() {
-        return Ok(());
-    }
-    store::create_dir(&directory).map_err(store_error)?;
-    store::write_atomic(&owner, repo.root().to_string_lossy().as_bytes()).map_err(store_error)
-}
-
-fn repo_name(name: &str) -> Result<RepoName, CliError> {
-    name.parse().map_err(|error| {
-        CliError::new(Exit::Failure, "the repository's directory has no usable name").because(error)
-    })
-}
-
-/// Returns a job's first record.
+/// Returns a job's first record, with where its repository is now.
 pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliError> {
     let mut records = Reader::open(layout, job).map_err(store_error)?;
     match records.next().transpose().map_err(store_error)?.map(|record| record.event) {
-        Some(Event::JobStarted(started)) => Ok(*started),
+        Some(Event::JobStarted(started)) => {
+            let repository = layout.path_now(&started.repository).map_err(store_error)?;
+            Ok(JobStarted { repository, ..*started })
+        }
         Some(_) | None => Err(CliError::new(
             Exit::Failure,
             format!("the journal of job `{job}` has no beginning"),

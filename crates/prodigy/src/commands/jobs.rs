@@ -21,6 +21,7 @@ use self::next::next;
 use super::{
     context, flags,
     lookup::{all, find_job, job_error, layouts, summary},
+    repository,
 };
 use crate::{
     cli::Args,
@@ -28,7 +29,7 @@ use crate::{
     exit::Exit,
     output::{Output, one_line},
     report::{
-        kept_work, limited,
+        checkout, kept_work, limited,
         money::{Money, today_usd, total},
         warnings,
     },
@@ -66,6 +67,10 @@ pub(crate) struct ListJobsArgs {
     #[arg(long)]
     all: bool,
 
+    /// Take over the jobs of this repository if it was moved, without asking
+    #[arg(long, conflicts_with = "all")]
+    relocate: bool,
+
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -100,11 +105,19 @@ struct Row {
 }
 
 fn row(layout: &Layout, job: JobId) -> Result<Row, store::Error> {
-    let (summary, status, damage) = summary(layout, &job)?;
+    let (mut summary, status, damage) = summary(layout, &job)?;
+    if let Some(started) = &mut summary.started {
+        started.repository = layout.path_now(&started.repository)?;
+    }
     Ok(Row { layout: layout.clone(), job, summary, status, damage })
 }
 
 fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, CliError> {
+    if !command.all
+        && let Ok(repo) = context::repo(None)
+    {
+        repository::take_over(&context::home(args)?, &repo, None, command.relocate, out)?;
+    }
     let layouts = if command.all { all(&context::home(args)?)? } else { layouts(args)? };
     let mut rows = Vec::new();
     for layout in &layouts {
@@ -238,6 +251,7 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         facts.push(("warnings", in_all));
         facts.extend(warnings::lines(&summary.warnings).into_iter().map(|line| ("", line)));
     }
+    facts.extend(checkout::facts(&summary.checkout, summary.checkout_in_all));
     let money = money(row);
     if let Some(total) = total(&summary.costs) {
         let details = money.details().into_iter();
@@ -287,6 +301,9 @@ fn document(row: &Row, now: Timestamp) -> Value {
     if let (Value::Object(document), Value::Object(money)) = (&mut document, money(row).document())
     {
         document.extend(money);
+        if row.summary.checkout_in_all > 0 {
+            document.insert("checkout_changes".to_owned(), json!(row.summary.checkout));
+        }
     }
     document
 }

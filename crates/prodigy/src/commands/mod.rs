@@ -26,6 +26,7 @@ pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod reference;
 pub(crate) mod repair;
+mod repository;
 mod resumable;
 pub(crate) mod resume;
 pub(crate) mod run;

@@ -18,6 +18,7 @@ use super::{
     dlq::in_force,
     item_flags::{ItemArgs, without_items},
     lookup::{find_job, job_error},
+    repository,
     resumable::newest_resumable,
     run::Sizes,
     setup, target,
@@ -71,12 +72,20 @@ pub(crate) struct ResumeArgs {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 
+    /// Take over the jobs of this repository if it was moved, without asking
+    #[arg(long)]
+    relocate: bool,
+
     /// Write a JUnit report to this file at the end
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result<Exit, CliError> {
+    if let Ok(here) = context::repo(command.path.as_deref()) {
+        let home = context::home(args)?;
+        repository::take_over(&home, &here, command.job.as_ref(), command.relocate, out)?;
+    }
     let repo = repo_of(args, command)?;
     let home = context::prepared_home(args)?;
     let layout = context::layout(&home, &repo)?;

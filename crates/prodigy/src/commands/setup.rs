@@ -26,6 +26,7 @@ use super::{
     agents, context,
     found::found,
     lookup::job_error,
+    repository,
     run::Rehearsed,
     run_end::RunEnd,
     secrets::{masked, secrets},
@@ -136,7 +137,7 @@ fn settings(
     out: &mut Output,
 ) -> Result<Settings, CliError> {
     let layout = context::layout(&world.home, &world.repo)?;
-    context::claim_name(&layout, &world.repo)?;
+    repository::claim_name(&layout, &world.repo, out)?;
     let checkout = match &world.rehearsal {
         Some(rehearsed) => &rehearsed.checkout,
         None => world.repo.root(),

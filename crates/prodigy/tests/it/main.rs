@@ -98,6 +98,7 @@ mod map_worktrees;
 mod map_world;
 mod money;
 mod money_cut_off;
+mod moved_repository;
 mod no_access;
 mod output_files;
 mod overload;

@@ -65,6 +65,10 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::E
     let history = History::read(layout, job, checkpoint.as_ref().ok().and_then(Option::as_ref))?;
     let checkpoint = checkpoint_agrees(&history, checkpoint);
     let workflow = workflow_is_the_one(&layout.state_dir(job), &history.job);
+    let mut history = history;
+    if let Some(started) = &mut history.job.started {
+        started.repository = layout.path_now(&started.repository)?;
+    }
     let merge = merge_is_there(&history);
     let mut findings = vec![
         Finding::new(JOURNAL, lines),
