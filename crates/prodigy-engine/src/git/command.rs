@@ -103,6 +103,7 @@ pub(super) struct Call<'a> {
     env: Vec<(&'static str, OsString)>,
     stdin: Vec<u8>,
     also: &'static [i32],
+    timeout: Duration,
 }
 
 impl Default for Git {
@@ -183,6 +184,7 @@ impl Git {
             env: Vec::new(),
             stdin: Vec::new(),
             also: &[],
+            timeout: TIMEOUT,
         }
     }
 
@@ -230,6 +232,12 @@ impl<'a> Call<'a> {
     /// Gives the call something to read.
     pub(super) fn stdin(mut self, stdin: impl Into<Vec<u8>>) -> Self {
         self.stdin = stdin.into();
+        self
+    }
+
+    /// Lets the call take no longer than this.
+    pub(super) fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -300,7 +308,7 @@ impl<'a> Call<'a> {
             cwd: self.cwd,
             env: &env,
             stdin: &self.stdin,
-            timeout: TIMEOUT,
+            timeout: self.timeout,
         });
         match result {
             Ok(result) => Ok((command, result)),

@@ -11,6 +11,7 @@ use super::{
     Error, Repo,
     command::{Place, shown, split_fields},
     lock::RepoLock,
+    merge_settings::{FastForward, MergeSettings},
     repo::as_prodigy,
     update::{CheckoutSession, UpdateAttempt},
 };
@@ -180,8 +181,15 @@ impl Repo {
             return Ok(Err(MergeOutcome::TargetRewritten));
         }
         let commits = self.commits_between(&old, &source)?.len();
-        if self.is_ancestor(&old, &source)? {
+        let settings = MergeSettings::read(self)?;
+        let can_fast_forward = self.is_ancestor(&old, &source)?;
+        if can_fast_forward && settings.fast_forward != FastForward::Never {
             return Ok(Ok(PreparedMerge { old, new: source, commits }));
+        }
+        if !can_fast_forward && settings.fast_forward == FastForward::Only {
+            let target = &request.target_branch;
+            let reason = format!("`merge.ff` is `only`, and `{target}` has moved on");
+            return Ok(Err(MergeOutcome::Refused { reason }));
         }
         let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
         let output = self.call(&args).args([&old, &source]).durable().or(&[1]).run()?;
@@ -192,10 +200,20 @@ impl Repo {
             let paths = fields.map(|path| shown(&path)).collect();
             return Ok(Err(MergeOutcome::Conflict { paths }));
         }
-        let args = ["commit-tree", "-p", &old, "-p", &source, "-F", "-", &tree];
+        let args = ["commit-tree", "-p", &old, "-p", &source, "-F", "-"];
         let call = self.call(&args).stdin(request.message.as_str()).durable();
         let call = if self.identity().is_ok() { call } else { as_prodigy(call) };
-        Ok(Ok(PreparedMerge { new: call.text()?, old, commits }))
+        match settings.sign(call).args([&tree]).text() {
+            Ok(new) => Ok(Ok(PreparedMerge { new, old, commits })),
+            Err(error) if settings.is_signed() => {
+                let reason = format!(
+                    "`commit.gpgsign` is set, and the merge commit could not be signed: {}",
+                    explained(&error)
+                );
+                Ok(Err(MergeOutcome::Refused { reason }))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the working tree that a branch is checked out or being rebased in.
@@ -263,4 +281,15 @@ fn is_rebased(git_dir: &Path, name: &str) -> bool {
     ["rebase-merge/head-name", "rebase-apply/head-name"].iter().any(|file| {
         fs::read_to_string(git_dir.join(file)).is_ok_and(|text| text.trim_end() == name)
     })
+}
+
+/// Returns an error with its causes, in one line.
+fn explained(error: &Error) -> String {
+    let mut parts = vec![error.to_string()];
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        parts.push(error.to_string());
+        cause = error.source();
+    }
+    parts.join(": ")
 }

@@ -36,6 +36,7 @@ mod list;
 mod lock;
 mod markers;
 mod merge;
+mod merge_settings;
 mod merger;
 mod nested;
 mod patch;

@@ -96,6 +96,7 @@ mod map_policy;
 mod map_resume;
 mod map_worktrees;
 mod map_world;
+mod merge_settings;
 mod money;
 mod money_cut_off;
 mod moved_repository;
