@@ -1,6 +1,6 @@
 //! What is said of items, live and plain.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, num::NonZeroU32};
 
 use prodigy_core::{
     duration,
@@ -109,12 +109,9 @@ impl Teller {
                 Some(vec![important(Sign::Dot, count(*total, "item"))])
             }
             Event::JobResumed { .. } => {
-                let options = job.started.as_ref().map(|started| started.options);
-                if let Some(most) = options.and_then(|options| options.max_parallel)
-                    && self.follows_job
-                {
-                    self.usual = most.get();
-                }
+                let most = job.started.as_ref().and_then(|started| started.options.max_parallel);
+                let most = most.filter(|_| self.follows_job);
+                self.usual = most.map_or(self.usual, NonZeroU32::get);
                 let map = job.map.as_ref();
                 let map = map.filter(|_| !job.phases_done.contains(&PhaseName::Map));
                 self.items = map.map(|map| ItemSummary::resumed(map, at));

@@ -22,7 +22,7 @@ use crate::{
         audit::audit_error,
         context::{self, git_error},
         lookup::{all, here, job_error},
-        worktree::{Kind, Leftover, survey},
+        worktree::{JobLeftover, Kind, survey},
     },
     error::CliError,
     exit::Exit,
@@ -160,7 +160,7 @@ impl JobRemoval<'_> {
     }
 
     /// Returns the work that goes with a worktree, a branch or references.
-    fn lost_with(&self, left: &Leftover) -> Vec<String> {
+    fn lost_with(&self, left: &JobLeftover) -> Vec<String> {
         let mut lost = Vec::new();
         let place = match (&left.branch, &left.path) {
             (Some(branch), _) => format!("`{branch}`"),

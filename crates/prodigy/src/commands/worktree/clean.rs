@@ -13,7 +13,7 @@ use prodigy_engine::{
 
 use super::{
     ls::{place, work},
-    survey::{Kind, Leftover, survey},
+    survey::{JobLeftover, Kind, survey},
 };
 use crate::{
     cli::Args,
@@ -109,7 +109,7 @@ pub(super) fn run(args: &Args, command: &CleanArgs, out: &mut Output) -> Result<
 }
 
 /// Decides what is to become of a worktree.
-fn verdict(left: &Leftover) -> Verdict {
+fn verdict(left: &JobLeftover) -> Verdict {
     let is_lossless = left.unmerged_commits == 0 && left.uncommitted_files == Some(0);
     let resumable = left.status.filter(|status| status.is_resumable());
     let resumable = resumable.map(|status| format!("its job is {status} and can be resumed"));
@@ -142,7 +142,7 @@ enum Removal {
 }
 
 /// Removes a worktree, and returns what there is to say about it.
-fn remove(layout: &Layout, repo: &Repo, left: &Leftover) -> Result<Option<String>, Removal> {
+fn remove(layout: &Layout, repo: &Repo, left: &JobLeftover) -> Result<Option<String>, Removal> {
     let failed = |error: CliError| Removal::Failed(Box::new(error));
     // Held until the end, so that the job is not resumed while its files go.
     let _lock = if layout.state_dir(&left.job).is_dir() {
@@ -207,7 +207,7 @@ fn confirm(count: usize, out: &mut Output) -> Result<(), CliError> {
 }
 
 /// Names a worktree or branch.
-fn name(left: &Leftover) -> String {
+fn name(left: &JobLeftover) -> String {
     match &left.path {
         Some(path) => path.display().to_string(),
         None => place(left),

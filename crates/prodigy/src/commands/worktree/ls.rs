@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::survey::{Bytes, Kind, Leftover, survey};
+use super::survey::{Bytes, JobLeftover, Kind, survey};
 use crate::{
     cli::Args, commands::context, error::CliError, exit::Exit, output::Output, report::count,
 };
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, command: &LsArgs, out: &mut Output) -> Result<Exi
     Ok(Exit::Success)
 }
 
-fn describe(left: &Leftover) -> String {
+fn describe(left: &JobLeftover) -> String {
     let status = left.status.map_or("no journal".to_owned(), |status| status.to_string());
     let place = place(left);
     let size = Bytes(left.bytes).to_string();
@@ -43,7 +43,7 @@ fn describe(left: &Leftover) -> String {
 }
 
 /// Says where it is.
-pub(super) fn place(left: &Leftover) -> String {
+pub(super) fn place(left: &JobLeftover) -> String {
     let first = left.references.first().map(String::as_str).unwrap_or_default();
     match (&left.path, &left.branch, left.references.len()) {
         (Some(path), ..) => path.display().to_string(),
@@ -54,7 +54,7 @@ pub(super) fn place(left: &Leftover) -> String {
 }
 
 /// Says what of a job's work is nowhere else.
-pub(super) fn work(left: &Leftover) -> String {
+pub(super) fn work(left: &JobLeftover) -> String {
     let mut parts = Vec::new();
     match left.unmerged_commits {
         0 => {}

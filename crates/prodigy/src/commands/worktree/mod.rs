@@ -6,7 +6,7 @@ mod ls;
 mod references;
 mod survey;
 
-pub(crate) use survey::{Bytes, Kind, Leftover, survey};
+pub(crate) use survey::{Bytes, JobLeftover, Kind, survey};
 
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 

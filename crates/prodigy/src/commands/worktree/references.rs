@@ -8,7 +8,7 @@ use prodigy_engine::{
     store::Layout,
 };
 
-use super::survey::{Kind, Leftover, status};
+use super::survey::{JobLeftover, Kind, status};
 use crate::{commands::context::git_error, error::CliError};
 
 /// Returns the references that this repository's jobs, or one of them, left behind.
@@ -16,7 +16,7 @@ pub(super) fn survey(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,
-) -> Result<Vec<Leftover>, CliError> {
+) -> Result<Vec<JobLeftover>, CliError> {
     let mut jobs: BTreeMap<JobId, Vec<JobReference>> = BTreeMap::new();
     for reference in repo.job_references().map_err(git_error)? {
         let job = reference.name.split('/').nth(2).and_then(|job| job.parse().ok());
@@ -29,7 +29,7 @@ pub(super) fn survey(
         let status = status(layout, &job)?;
         let is_snapshot = |one: &JobReference| one.name.ends_with("/snapshot");
         let (snapshots, records): (Vec<_>, Vec<_>) = references.into_iter().partition(is_snapshot);
-        let leftover = |kind, unmerged_commits, references: Vec<JobReference>| Leftover {
+        let leftover = |kind, unmerged_commits, references: Vec<JobReference>| JobLeftover {
             job: job.clone(),
             status,
             branch: None,

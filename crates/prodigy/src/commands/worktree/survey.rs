@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 
 /// One worktree or branch of a job, or some references.
 #[derive(Debug, Serialize)]
-pub(crate) struct Leftover {
+pub(crate) struct JobLeftover {
     /// The job.
     pub(crate) job: JobId,
     /// How the job is; `None` if its journal is gone.
@@ -91,7 +91,7 @@ pub(crate) fn survey(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,
-) -> Result<Vec<Leftover>, CliError> {
+) -> Result<Vec<JobLeftover>, CliError> {
     let worktrees = repo.worktrees().map_err(git_error)?;
     let mut left = Vec::new();
     for job in job_directories(layout)? {
@@ -117,12 +117,12 @@ pub(crate) fn survey(
         let Some(job) = job.filter(|job| only.is_none_or(|only| only == job)) else { continue };
         // One that a worktree of the user's is on is in use.
         if worktrees.iter().any(|tree| !tree.is_gone && tree.branch.as_ref() == Some(&branch))
-            || left.iter().any(|left: &Leftover| left.branch.as_ref() == Some(&branch))
+            || left.iter().any(|left: &JobLeftover| left.branch.as_ref() == Some(&branch))
         {
             continue;
         }
         let tip = format!("refs/heads/{branch}");
-        left.push(Leftover {
+        left.push(JobLeftover {
             status: status(layout, &job)?,
             unmerged_commits: repo.unmerged(&[&tip]).map_err(git_error)?,
             uncommitted_files: Some(0),
@@ -145,7 +145,7 @@ fn look(
     job: &JobId,
     status: Option<JobStatus>,
     path: PathBuf,
-) -> Result<Leftover, CliError> {
+) -> Result<JobLeftover, CliError> {
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
     let Some(worktree) = worktrees.iter().find(|worktree| worktree.path == real) else {
         let left = trash(job, status, path);
@@ -153,7 +153,7 @@ fn look(
         return Ok(if is_trash {
             left
         } else {
-            Leftover { kind: Kind::Other, uncommitted_files: None, ..left }
+            JobLeftover { kind: Kind::Other, uncommitted_files: None, ..left }
         });
     };
     let bytes = disk_usage(&real);
@@ -176,7 +176,7 @@ fn look(
         Some(_) | None => repo.find_job_worktree(&real, &branch).map_err(git_error)?,
     };
     let uncommitted = tree.map(|tree| tree.has_uncommitted()).transpose().map_err(git_error)?;
-    Ok(Leftover {
+    Ok(JobLeftover {
         job: job.clone(),
         status,
         unmerged_commits: repo.unmerged(&tips).map_err(git_error)?,
@@ -190,8 +190,8 @@ fn look(
 }
 
 /// Makes the entry of something that a killed process was removing.
-fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> Leftover {
-    Leftover {
+fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> JobLeftover {
+    JobLeftover {
         job: job.clone(),
         status,
         branch: None,
