@@ -152,8 +152,11 @@ fn a_renamed_branch_is_named_with_into_or_merged_by_hand() {
 fn bare_resume_prefers_a_job_that_has_a_branch() {
     let world = job_without_target();
     world.write(".git/refs/heads/main.lock", "");
-    // It began before the other one, by its name, and yet comes first.
-    let args = ["run", "workflow.yml", "-y", "--job-id", "a-job"];
+    // An equal commit of the same second would be the very same.
+    let other = "- shell: echo y > y && git add y && git commit --quiet -m y\n";
+    fs::write(world.root().join("other.yml"), other).unwrap();
+    // It comes first, although its name comes before that of the other.
+    let args = ["run", "../other.yml", "-y", "--job-id", "a-job"];
     assert_code(&world.prodigy(&args), 7);
     fs::remove_file(world.repo().join(".git/refs/heads/main.lock")).unwrap();
     let seen = world.prodigy(&["resume"]);
