@@ -15,6 +15,7 @@ mod kept_work;
 mod options;
 mod parts;
 mod spending;
+mod steps;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,10 +36,10 @@ pub use kept_work::{KeptWork, LeftBehind};
 pub use options::{OptionChanges, RunOptions};
 pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, GivenInput,
-    JobStarted, LogRange, Mode, PhaseName, Reopened, Snapshot, StepCompleted, StepResult,
-    StepStatus, Withdrawal, is_top_level,
+    JobStarted, Mode, PhaseName, Reopened, Withdrawal,
 };
 pub use spending::{BudgetScope, QuotaPaused};
+pub use steps::{LogRange, Snapshot, StepCompleted, StepResult, StepStatus, is_top_level};
 
 /// The format that this build writes.
 pub const FORMAT: u16 = 1;

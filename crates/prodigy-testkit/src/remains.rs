@@ -1,6 +1,10 @@
 //! The work that failed items left, looked for where the journal says that it is.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -38,7 +42,7 @@ pub(crate) fn check_remains(
 /// Returns the items that are dead or left out now, but for those that were given up because of
 /// crashes, each with the last record of what its last attempt left.
 fn dead_items(journal: &str) -> Result<BTreeMap<String, Option<Value>>, String> {
-    let (mut kept, mut dead) = (BTreeMap::new(), BTreeMap::new());
+    let (mut kept, mut dead) = (BTreeMap::new(), BTreeSet::new());
     for record in parsed(journal)? {
         let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, item) = (text("event_type"), text("item_id"));
@@ -51,7 +55,7 @@ fn dead_items(journal: &str) -> Result<BTreeMap<String, Option<Value>>, String> 
                 kept.insert(item, record);
             }
             "item_dead_lettered" | "item_skipped" if reason != Some("poison_repeat") => {
-                dead.insert(item.clone(), ());
+                dead.insert(item.clone());
             }
             "replay_started" | "dlq_item_removed" => {
                 dead.remove(&item);
@@ -59,7 +63,7 @@ fn dead_items(journal: &str) -> Result<BTreeMap<String, Option<Value>>, String> 
             _ => {}
         }
     }
-    Ok(dead.into_keys().map(|item| (item.clone(), kept.remove(&item))).collect())
+    Ok(dead.into_iter().map(|item| (item.clone(), kept.remove(&item))).collect())
 }
 
 /// Checks that the work of an item is where a record says.
@@ -97,7 +101,7 @@ fn patched(patch: &str, file: &str) -> Option<String> {
     let (_, rest) = patch.split_once(&format!("+++ b/{file}\n"))?;
     let lines = rest.lines().take_while(|line| !line.starts_with("diff "));
     let added = lines.filter_map(|line| line.strip_prefix('+'));
-    Some(added.map(|line| format!("{line}\n")).collect())
+    Some(added.flat_map(|line| [line, "\n"]).collect())
 }
 
 fn object(world: &World, name: &str) -> Option<String> {

@@ -255,106 +255,6 @@ pub enum AfterAttempt {
     Handler,
 }
 
-/// What a step left behind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StepCompleted {
-    /// The step's path.
-    pub step: String,
-    /// The step's id in the workflow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The try that ended it, from 1.
-    pub attempt: u32,
-    /// `success`, `recovered` if a failure was mended, `failed` if it stayed failed and the run goes on.
-    pub status: StepStatus,
-    /// The code of its process.
-    pub exit_code: i32,
-    /// How long it took, retries and handlers included.
-    pub duration_ms: u64,
-    /// The start of its output, for `${steps.ID.output}` and `${last.output}`.
-    pub output: String,
-    /// Whether it was an agent, so that `${claude.output}` is set and not `${shell.output}`.
-    #[serde(default)]
-    pub agent: bool,
-    /// The variables it made, those of the steps inside it included.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub captures: BTreeMap<String, Value>,
-    /// How the steps inside it ended, by id.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub inner: BTreeMap<String, StepResult>,
-    /// The worktree after it, so that a cut-off step can be taken back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
-    /// Where its output stands in the log files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogRange>,
-    /// Whether what it changes outside was known to be made before, so that it was not run.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub adopted: bool,
-}
-
-impl StepCompleted {
-    /// Returns whether this is a step of the workflow itself, and not one inside another.
-    pub fn is_top_level(&self) -> bool {
-        is_top_level(&self.step)
-    }
-}
-
-/// Returns whether a step's path names a step of the workflow itself: `3`, `2:3` in
-/// round 2, `setup.1` or `reduce.1`. The steps of an item are told apart by its record.
-pub fn is_top_level(step: &str) -> bool {
-    let number = ["setup.", "reduce."].iter().find_map(|phase| step.strip_prefix(phase));
-    number.unwrap_or(step).chars().all(|c| c.is_ascii_digit() || c == ':')
-}
-
-/// What `${steps.ID.…}` shows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StepResult {
-    /// The start of its output.
-    pub output: String,
-    /// The code of its process.
-    pub exit_code: i32,
-    /// How it ended.
-    pub status: StepStatus,
-}
-
-impl StepResult {
-    /// Returns the result of a step whose condition was false.
-    pub fn skipped() -> Self {
-        Self { output: String::new(), exit_code: 0, status: StepStatus::Skipped }
-    }
-}
-
-/// A worktree, as git objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Snapshot {
-    /// The commit that HEAD names.
-    pub head: String,
-    /// The index, as a tree.
-    pub index: String,
-    /// All files that are not ignored, as a tree.
-    pub files: String,
-}
-
-/// A part of a pair of log files: one for standard output, one for standard error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LogRange {
-    /// Which pair of files: steps that run side by side write to pairs of their own.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub slot: u32,
-    /// Whether standard output is the transcript of an agent, in the `.jsonl` file and not in `.out`.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub transcript: bool,
-    /// Where the part starts in the file of standard output.
-    pub stdout_at: u64,
-    /// How long it is there.
-    pub stdout_len: u64,
-    /// Where the part starts in the `.err` file.
-    pub stderr_at: u64,
-    /// How long it is there.
-    pub stderr_len: u64,
-}
-
 /// Returns whether a number need not be written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(super) fn is_zero(number: &u32) -> bool {
@@ -363,7 +263,7 @@ pub(super) fn is_zero(number: &u32) -> bool {
 
 /// Returns whether a flag need not be written.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(flag: &bool) -> bool {
+pub(super) fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
@@ -371,20 +271,6 @@ fn is_false(flag: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_nothing(sum: &f64) -> bool {
     *sum == 0.0
-}
-
-/// How a step ended, as `${steps.ID.status}` shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    /// It did its work.
-    Success,
-    /// It failed and was mended.
-    Recovered,
-    /// It failed and the run goes on.
-    Failed,
-    /// Its condition was false.
-    Skipped,
 }
 
 /// What follows a failed try.

@@ -135,14 +135,7 @@ impl ItemSummary {
         match &record.event {
             Event::AgentStarted { attempt, .. }
             | Event::HandlerRestarted { attempt, .. }
-            | Event::ResolutionStarted { attempt, .. } => {
-                if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
-                    let (item, since) = (item.clone(), record.timestamp);
-                    let (attempt, activity) = (*attempt, Activity::new(since));
-                    let busy = BusyAgent { item, attempt, since, step: None, activity };
-                    self.agents.insert(agent, busy);
-                }
-            }
+            | Event::ResolutionStarted { attempt, .. } => self.occupy(record, *attempt),
             Event::AgentCompleted(done) => {
                 self.free(record);
                 self.counts.count_failed_steps(done);
@@ -233,6 +226,16 @@ impl ItemSummary {
             | crate::approval_news!()
             | crate::effect_news!()
             | Event::CheckpointCreated { .. } => {}
+        }
+    }
+
+    /// Notes the item that an agent works on from now on.
+    fn occupy(&mut self, record: &Record, attempt: u32) {
+        if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
+            let (item, since) = (item.clone(), record.timestamp);
+            let activity = Activity::new(since);
+            let busy = BusyAgent { item, attempt, since, step: None, activity };
+            self.agents.insert(agent, busy);
         }
     }
 

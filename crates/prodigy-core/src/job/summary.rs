@@ -117,20 +117,7 @@ impl Summary {
                 self.steps_total = steps_in_all(started);
                 self.started = Some((**started).clone());
             }
-            Event::JobResumed { workflow, budget, options, into, .. } => {
-                self.resumed += 1;
-                self.failing_inside = 0;
-                self.end = None;
-                self.overspent = None;
-                // A run that died ended with the record before this one.
-                self.earlier += between(self.run_began.replace(record.timestamp), before);
-                if let Some(started) = &mut self.started {
-                    started.change(*budget, options.as_deref());
-                    started.retarget(into.as_deref());
-                }
-                self.change_workflow(workflow.as_ref());
-                self.release(record);
-            }
+            Event::JobResumed { .. } => self.resume(record, before),
             Event::JobPaused { reason, message } => {
                 self.stop(record, End::Paused { reason: *reason, message: message.clone() });
             }
@@ -171,11 +158,7 @@ impl Summary {
                 self.phase = None;
                 self.steps_failed += std::mem::take(&mut self.failing_inside);
             }
-            Event::CheckoutChanged { changes } => {
-                let room = MOST_CHANGES.saturating_sub(self.checkout.len());
-                self.checkout.extend(changes.iter().take(room).cloned());
-                self.checkout_in_all = self.checkout_in_all.saturating_add(changes.len());
-            }
+            Event::CheckoutChanged { changes } => self.add_checkout_changes(changes),
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, record.timestamp));
             }
@@ -213,6 +196,32 @@ impl Summary {
             | Event::WorkKept(_)
             | Event::CheckpointCreated { .. } => {}
         }
+    }
+
+    /// Begins another run of the job, with the settings that it was given.
+    fn resume(&mut self, record: &Record, before: Option<Timestamp>) {
+        let Event::JobResumed { workflow, budget, options, into, .. } = &record.event else {
+            return;
+        };
+        self.resumed += 1;
+        self.failing_inside = 0;
+        self.end = None;
+        self.overspent = None;
+        // A run that died ended with the record before this one.
+        self.earlier += between(self.run_began.replace(record.timestamp), before);
+        if let Some(started) = &mut self.started {
+            started.change(*budget, options.as_deref());
+            started.retarget(into.as_deref());
+        }
+        self.change_workflow(workflow.as_ref());
+        self.release(record);
+    }
+
+    /// Adds changes of the user's checkout, and counts those for which there is no room.
+    fn add_checkout_changes(&mut self, changes: &[CheckoutChange]) {
+        let room = MOST_CHANGES.saturating_sub(self.checkout.len());
+        self.checkout.extend(changes.iter().take(room).cloned());
+        self.checkout_in_all = self.checkout_in_all.saturating_add(changes.len());
     }
 
     /// Takes in that another workflow takes the place of the first.

@@ -149,7 +149,7 @@ const HOSTILE: [&str; 8] = [
 fn verdict(template: &str, dialect: Dialect, value: &str) -> String {
     match Script::parse(template, &names(), dialect, false) {
         Err(faults) => {
-            let first = &faults[0];
+            let first = faults.first().unwrap();
             let help = first.help.clone().unwrap_or_default();
             format!("{}: {} ({help})", &template[first.range.clone()], first.message)
         }

@@ -75,9 +75,9 @@ impl Repo {
         names.retain(|name| is_of_job(name, 2));
         let branches = self.job_branches()?.into_iter().filter(|branch| is_of_job(branch, 1));
         names.extend(branches.map(|branch| format!("refs/heads/{branch}")));
-        let commands: String = names.iter().map(|name| format!("delete {name}\n")).collect();
+        let commands: Vec<_> = names.iter().map(|name| format!("delete {name}\n")).collect();
         let _lock = RepoLock::take(self.common_dir())?;
-        self.call(&["update-ref", "--stdin"]).stdin(commands).durable().run()?;
+        self.call(&["update-ref", "--stdin"]).stdin(commands.concat()).durable().run()?;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Repo {
         let text = self.call(&args).or(&[1]).text()?;
         // Our own calls have a setting that keeps hooks from running.
         let settings = text.lines().filter_map(|line| line.split_once('\t'));
-        let found = settings.filter(|(scope, _)| *scope != "command").last();
+        let found = settings.rev().find(|(scope, _)| *scope != "command");
         Ok(match found {
             // A path that is relative is so to the working tree.
             Some((_, path)) => self.root().join(path),

@@ -204,7 +204,7 @@ impl Repo {
         let call = self.call(&args).stdin(request.message.as_str()).durable();
         let call = if self.identity().is_ok() { call } else { as_prodigy(call) };
         match settings.sign(call).args([&tree]).text() {
-            Ok(new) => Ok(Ok(PreparedMerge { new, old, commits })),
+            Ok(new) => Ok(Ok(PreparedMerge { old, new, commits })),
             Err(error) if settings.is_signed() => {
                 let reason = format!(
                     "`commit.gpgsign` is set, and the merge commit could not be signed: {}",

@@ -72,19 +72,19 @@ impl MergeSettings {
                 found.push((is_users, name.to_owned(), value.to_owned()));
             }
         }
-        let last = |wanted: &str, only_users: bool| {
+        let newest = |wanted: &str, only_users: bool| {
             let matching = |(is_users, name, _): &&(bool, String, String)| {
                 name == wanted && (*is_users || !only_users)
             };
             found.iter().rev().find(matching).map(|(_, _, value)| value.clone())
         };
-        let fast_forward = match last("merge.ff", false).as_deref() {
+        let fast_forward = match newest("merge.ff", false).as_deref() {
             Some("only") => FastForward::Only,
             Some(value) if !is_true(value) => FastForward::Never,
             Some(_) | None => FastForward::Allowed,
         };
-        let is_signed = last("commit.gpgsign", false).is_some_and(|value| is_true(&value));
-        let own = |name: &str| last(name, true);
+        let is_signed = newest("commit.gpgsign", false).is_some_and(|value| is_true(&value));
+        let own = |name: &str| newest(name, true);
         let signing = if is_signed { Some(Signing::of(repo, own)?) } else { None };
         Ok(Self { fast_forward, signing })
     }

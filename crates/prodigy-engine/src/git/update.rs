@@ -174,9 +174,9 @@ impl<'a> CheckoutSession<'a> {
             ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
         let is_there = |sign: &&str| self.seat.place.git_dir.join(sign).exists();
         let Place { git_dir, common_dir, .. } = self.seat.place;
-        let shown = |sign: &str| match git_dir == common_dir {
-            true => format!(".git/{sign}"),
-            false => git_dir.join(sign).display().to_string(),
+        let is_main = git_dir == common_dir;
+        let shown = |sign: &str| {
+            if is_main { format!(".git/{sign}") } else { git_dir.join(sign).display().to_string() }
         };
         let mut found: Vec<_> = signs.into_iter().filter(is_there).map(shown).collect();
         if found.is_empty() && !self.seat.has_branch(&self.request.target_branch)? {

@@ -47,12 +47,9 @@ impl Run {
                 },
             },
         };
-        let input = match input {
-            Input::NotMerged { .. } if self.parts.merge_waited => {
-                self.merged_elsewhere()?.unwrap_or(input)
-            }
-            other => other,
-        };
+        let is_outstanding = matches!(input, Input::NotMerged { .. }) && self.parts.merge_waited;
+        let elsewhere = if is_outstanding { self.merged_elsewhere()? } else { None };
+        let input = elsewhere.unwrap_or(input);
         self.inputs.push_back(input);
         Ok(())
     }

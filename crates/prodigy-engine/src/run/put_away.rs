@@ -66,11 +66,9 @@ impl Desk {
         };
         let Some(slot) = slot else { return };
         let is_nowhere = |left: &LeftBehind| left.uncommitted.is_some() && left.patch.is_none();
-        let keeping = match keeping {
-            // What is too much for a patch is kept all the same.
-            Keeping::Nothing if behind.as_deref().is_some_and(is_nowhere) => Keeping::Reference,
-            keeping => keeping,
-        };
+        // What is too much for a patch is kept all the same.
+        let is_lost = keeping == Keeping::Nothing && behind.as_deref().is_some_and(is_nowhere);
+        let keeping = if is_lost { Keeping::Reference } else { keeping };
         match keeping {
             Keeping::Worktree => self.keep_worktree(slot, ended, behind).await,
             Keeping::Reference => self.keep_reference(slot, &ended, behind).await,

@@ -82,7 +82,8 @@ impl Run {
         let patches = put_away::Patches { layout: &settings.layout, job, mask };
         let (uncommitted, patch) = patches.uncommitted(&slot, &id, &left);
         let preserve = policy.as_ref().map(|policy| policy.preserve_worktrees);
-        let path = if preserve != Some(Preserve::Never) {
+        let keeps_worktree = preserve != Some(Preserve::Never);
+        let kept_at = if keeps_worktree {
             let kept = slot.keep_as(&worktrees.join(id.as_str()), attempt, None)?;
             kept.to_string_lossy().into_owned()
         } else {
@@ -93,9 +94,9 @@ impl Run {
                 String::new()
             }
         };
-        let branch = (commits > 0 || preserve != Some(Preserve::Never)).then_some(branch);
+        let branch = (commits > 0 || keeps_worktree).then_some(branch);
         let behind = LeftBehind { branch, commits, uncommitted, patch };
-        self.tell_found(id, path, FAILED, Some(behind));
+        self.tell_found(id, kept_at, FAILED, Some(behind));
         Ok(())
     }
 

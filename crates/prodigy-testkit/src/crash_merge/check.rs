@@ -81,7 +81,8 @@ fn check_leftovers(git_dir: &Path) -> Result<(), String> {
     while let Some(directory) = waiting.pop() {
         for entry in fs::read_dir(&directory).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let is_ours = name.contains("prodigy-") || name.ends_with(".lock");
+            let is_ours = name.contains("prodigy-")
+                || Path::new(&name).extension().is_some_and(|kind| kind == "lock");
             if is_ours && name != "prodigy.lock" {
                 return Err(format!("`{}` is left", entry.path().display()));
             }

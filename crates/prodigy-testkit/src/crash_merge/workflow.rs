@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// A workflow whose one step changes, adds and removes files, and commits.
-pub(super) const WORKFLOW: &str = r#"name: crash-merge
+pub(super) const WORKFLOW: &str = r"name: crash-merge
 steps:
   - shell: sh make.sh && git add --all && git commit --quiet --message work
-"#;
+";
 
 /// The files of the user's that no job touches.
 pub(super) const OF_THE_USER: &str = "user-";

@@ -148,9 +148,8 @@ fn locate(home: &Path, repo: &Repo) -> Result<Location, CliError> {
         let is_other = id.is_some() && known.is_some() && id != known;
         match owner {
             Some(owner) if owner == root && !is_other => return Ok(Location::Own(layout)),
-            Some(_) => {}
             None if free.is_none() => free = Some(layout),
-            None => {}
+            Some(_) | None => {}
         }
     }
     if let Some(id) = &id

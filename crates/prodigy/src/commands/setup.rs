@@ -125,7 +125,7 @@ pub(super) fn check(
     let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
     let settings = settings(args, world, file, reporter, out)?;
     let job = asked.job.clone();
-    see_through(settings, &job, async |settings| run::check(settings, asked).await)
+    see_through(settings, &job, async |settings| Box::pin(run::check(settings, asked)).await)
 }
 
 /// Returns everything about a run that does not come from its journal.

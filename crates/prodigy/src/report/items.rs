@@ -4,7 +4,7 @@ use std::{collections::HashMap, num::NonZeroU32};
 
 use prodigy_core::{
     duration,
-    event::{AfterAttempt, Event, PhaseName, Record},
+    event::{AfterAttempt, Event, PhaseName, Record, StepCompleted},
     failure::Failure,
     ids::ItemId,
     job::{Costs, ItemSummary, Job},
@@ -262,10 +262,7 @@ impl Teller {
             }
             Event::GitTampering { changes } => self.tampering(item, changes),
             Event::AgentWarned { step, agent, message } => self.warning(item, step, agent, message),
-            Event::StepCompleted(step) if step.adopted => {
-                let text = format!("{item}: step {}{ADOPTED}", step.step);
-                vec![important(Sign::Tilde, text)]
-            }
+            Event::StepCompleted(step) if step.adopted => vec![adopted(item, step)],
             Event::JobStarted(_)
             | Event::JobResumed { .. }
             | Event::JobPaused { .. }
@@ -335,6 +332,11 @@ impl Teller {
         };
         vec![important(Sign::Tilde, text)]
     }
+}
+
+/// Returns the line about a step whose effect was made before.
+fn adopted(item: &ItemId, step: &StepCompleted) -> Line {
+    important(Sign::Tilde, format!("{item}: step {}{ADOPTED}", step.step))
 }
 
 /// Failures that wait to be told, as `error_collection` says.

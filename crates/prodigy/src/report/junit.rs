@@ -1,7 +1,6 @@
 //! A run as JUnit XML, which every CI system can show.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
     io::{self, SeekFrom, Write},
     path::Path,
@@ -15,6 +14,7 @@ use prodigy_core::{
 };
 use prodigy_engine::store::{self, Layout, Reader};
 
+use super::xml::{attribute, text};
 use crate::output_file::{self, OutputFileError};
 
 /// The room that is kept for the numbers at the beginning, which are known at the end.
@@ -364,47 +364,6 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
 /// Returns milliseconds as seconds.
 fn seconds(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
-}
-
-/// Returns text as it can stand in an attribute; line breaks survive.
-fn attribute(value: &str) -> Cow<'_, str> {
-    escaped(value, |c| match c {
-        '"' => Some("&quot;"),
-        '\n' => Some("&#10;"),
-        '\t' => Some("&#9;"),
-        _ => None,
-    })
-}
-
-/// Returns text as it can stand between tags.
-fn text(value: &str) -> Cow<'_, str> {
-    escaped(value, |_| None)
-}
-
-/// Escapes what XML gives a meaning, and replaces what it does not allow at all.
-fn escaped(value: &str, more: impl Fn(char) -> Option<&'static str>) -> Cow<'_, str> {
-    let escape = |c: char| match c {
-        '&' => Some("&amp;"),
-        '<' => Some("&lt;"),
-        '>' => Some("&gt;"),
-        '\r' => Some("&#13;"),
-        '\n' | '\t' => more(c),
-        '\u{fffe}' | '\u{ffff}' => Some("\u{fffd}"),
-        // Most control characters may not occur, not even escaped.
-        c if c.is_control() => Some("\u{fffd}"),
-        c => more(c),
-    };
-    if value.chars().all(|c| escape(c).is_none()) {
-        return Cow::Borrowed(value);
-    }
-    let mut safe = String::with_capacity(value.len() + 16);
-    for c in value.chars() {
-        match escape(c) {
-            Some(instead) => safe.push_str(instead),
-            None => safe.push(c),
-        }
-    }
-    Cow::Owned(safe)
 }
 
 #[cfg(test)]

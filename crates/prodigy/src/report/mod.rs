@@ -25,6 +25,7 @@ pub(crate) mod summary;
 mod ticker;
 mod totals;
 pub(crate) mod warnings;
+mod xml;
 
 pub(crate) use block::{doing, endings, padded, shortened};
 pub(crate) use hold::limited;

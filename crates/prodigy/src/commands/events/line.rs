@@ -5,8 +5,8 @@ use std::{collections::HashMap, time::Duration};
 use prodigy_core::{
     duration,
     event::{
-        AfterFailure, CompletedStatus, Event, JobStarted, PauseReason, PhaseName, Record,
-        StepCompleted, StepStatus,
+        AfterFailure, CheckoutUpdate, CompletedStatus, Event, JobStarted, KeptWork, PauseReason,
+        PhaseName, Record, StepCompleted, StepStatus,
     },
     failure::Failure,
     ids::ItemId,
@@ -178,15 +178,9 @@ impl Lines {
             Event::WorktreePreserved { path, reason, .. } if path.is_empty() => brief(reason),
             Event::WorktreePreserved { path, reason, .. } => format!("{path}  {}", brief(reason)),
             Event::WorktreeCleaned { path } => path.clone(),
-            Event::WorkKept(kept) => {
-                let names = kept.reference.iter().chain(&kept.stray_commits);
-                names.map(String::as_str).collect::<Vec<_>>().join("  ")
-            }
+            Event::WorkKept(kept) => kept_references(kept),
             Event::GitTampering { changes } => brief(&changes.join(", ")),
-            Event::CheckoutUpdateStarted(update) => {
-                let to: String = update.new.chars().take(12).collect();
-                format!("{} to {to}  {}", update.target, update.worktree)
-            }
+            Event::CheckoutUpdateStarted(update) => checkout_update(update),
             Event::CheckoutChanged { changes } => {
                 let changes: Vec<_> = changes.iter().map(checkout::change).collect();
                 brief(&changes.join(", "))
@@ -228,6 +222,18 @@ impl Lines {
         let name = self.names.get(item).and_then(|names| names.get(step));
         name.or(last).map(|name| brief(name)).unwrap_or_default()
     }
+}
+
+/// Returns the references that hold kept work.
+fn kept_references(kept: &KeptWork) -> String {
+    let names = kept.reference.iter().chain(&kept.stray_commits);
+    names.map(String::as_str).collect::<Vec<_>>().join("  ")
+}
+
+/// Returns which branch goes to which commit, and in which checkout.
+fn checkout_update(update: &CheckoutUpdate) -> String {
+    let to: String = update.new.chars().take(12).collect();
+    format!("{} to {to}  {}", update.target, update.worktree)
 }
 
 fn started_line(started: &JobStarted) -> String {

@@ -96,7 +96,7 @@ pub(super) fn run(
         }
         confirm(command, &lost, out)?;
     }
-    removal.remove(command, &lost, tombstone)?;
+    removal.remove(command, &lost, tombstone.is_some())?;
     drop(lock);
     report(command, "is removed", &lost, out)
 }
@@ -134,7 +134,7 @@ impl JobRemoval<'_> {
         self.refuse_in_use()?;
         let mut lost = Vec::new();
         for left in survey(self.layout, &self.repo, Some(self.job))? {
-            lost.extend(self.lost_with(&left));
+            lost.extend(lost_with(&left));
         }
         lost.extend(self.lost_with_journal());
         Ok(lost)
@@ -157,41 +157,6 @@ impl JobRemoval<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns the work that goes with a worktree, a branch or references.
-    fn lost_with(&self, left: &JobLeftover) -> Vec<String> {
-        let mut lost = Vec::new();
-        let place = match (&left.branch, &left.path) {
-            (Some(branch), _) => format!("`{branch}`"),
-            (None, Some(path)) => format!("`{}`", path.display()),
-            (None, None) => left.references.join(", "),
-        };
-        if left.unmerged_commits > 0 {
-            lost.push(format!(
-                "{} on no other branch: {place}",
-                count(left.unmerged_commits, "commit")
-            ));
-        }
-        match (left.kind, left.uncommitted_files) {
-            (Kind::Worktree, Some(0)) => {
-                let name = left.path.as_deref().and_then(|path| path.file_name());
-                let name = name.unwrap_or_default().to_string_lossy();
-                if name != "job" && !name.starts_with("agent-") {
-                    lost.push(format!("a worktree that was kept: {place}"));
-                }
-            }
-            (Kind::Worktree, Some(files)) => {
-                lost.push(format!("{} not committed: {place}", count(files, "file")));
-            }
-            (Kind::Worktree, None) => lost.push(format!("a worktree in use: {place}")),
-            (Kind::Records, _) if left.unmerged_commits == 0 => {
-                lost.push(format!("work that was kept: {place}"));
-            }
-            (Kind::Other, _) => lost.push(format!("a directory of its worktrees: {place}")),
-            (Kind::Branch | Kind::Trash | Kind::Snapshot | Kind::Records, _) => {}
-        }
-        lost
     }
 
     /// Returns the decisions that go with the journal: dead letters and unknown effects.
@@ -227,7 +192,7 @@ impl JobRemoval<'_> {
         &self,
         command: &RemoveJobArgs,
         lost: &[String],
-        tombstone: Option<Tombstone>,
+        is_begun: bool,
     ) -> Result<(), CliError> {
         let failed = |error| job_error(self.job, error);
         let by = context::person(&self.repo);
@@ -240,7 +205,7 @@ impl JobRemoval<'_> {
         said.reason = reason(command, lost);
         let audit = Audit::open(self.layout, &self.repo).map_err(audit_error)?;
         let record = |said| audit.append(vec![said], clock::now()).map_err(audit_error);
-        if tombstone.is_none() {
+        if !is_begun {
             record(said.clone())?;
             let removed_at = clock::now();
             let forced = !lost.is_empty();
@@ -263,6 +228,41 @@ impl JobRemoval<'_> {
         }
         self.repo.delete_job(self.job.as_str()).map_err(git_error)
     }
+}
+
+/// Returns the work that goes with a worktree, a branch or references.
+fn lost_with(left: &JobLeftover) -> Vec<String> {
+    let mut lost = Vec::new();
+    let place = match (&left.branch, &left.path) {
+        (Some(branch), _) => format!("`{branch}`"),
+        (None, Some(path)) => format!("`{}`", path.display()),
+        (None, None) => left.references.join(", "),
+    };
+    if left.unmerged_commits > 0 {
+        lost.push(format!(
+            "{} on no other branch: {place}",
+            count(left.unmerged_commits, "commit")
+        ));
+    }
+    match (left.kind, left.uncommitted_files) {
+        (Kind::Worktree, Some(0)) => {
+            let name = left.path.as_deref().and_then(|path| path.file_name());
+            let name = name.unwrap_or_default().to_string_lossy();
+            if name != "job" && !name.starts_with("agent-") {
+                lost.push(format!("a worktree that was kept: {place}"));
+            }
+        }
+        (Kind::Worktree, Some(files)) => {
+            lost.push(format!("{} not committed: {place}", count(files, "file")));
+        }
+        (Kind::Worktree, None) => lost.push(format!("a worktree in use: {place}")),
+        (Kind::Records, _) if left.unmerged_commits == 0 => {
+            lost.push(format!("work that was kept: {place}"));
+        }
+        (Kind::Other, _) => lost.push(format!("a directory of its worktrees: {place}")),
+        (Kind::Branch | Kind::Trash | Kind::Snapshot | Kind::Records, _) => {}
+    }
+    lost
 }
 
 /// Returns why a job is removed, and what goes with it.
