@@ -157,7 +157,7 @@ fn steps_that_can_never_commit_are_refused() {
         let errors: Vec<&str> = errors.map(str::trim).collect();
         format!(
             "{step}\n{}[exit {}]",
-            errors.iter().map(|line| format!("  {line}\n")).collect::<String>(),
+            errors.iter().flat_map(|line| ["  ", line, "\n"]).collect::<String>(),
             seen.code.unwrap()
         )
     };

@@ -102,7 +102,9 @@ fn a_rehearsal_exits_as_the_run_would() {
         (&[], &["--fail-on-dlq"], 3),
     ] {
         let world = picky("[a, b]", "");
-        helped.iter().for_each(|item| help(&world, item));
+        for item in helped {
+            help(&world, item);
+        }
         let rehearsal = world.prodigy(&[&["simulate", "workflow.yml"], more].concat());
         assert_code(&rehearsal, code);
         assert_code(&go_with(&world, more), code);

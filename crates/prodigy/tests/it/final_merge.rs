@@ -75,8 +75,8 @@ fn the_update_of_the_checkout_is_recorded_before_it_begins() {
     assert_eq!(records[update]["target"], "main");
     let left = fs::read_dir(world.repo().join(".git")).unwrap();
     let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let ours: Vec<_> =
-        left.filter(|name| name.contains("prodigy-") || name.ends_with(".lock")).collect();
+    let is_lock = |name: &str| Path::new(name).extension().is_some_and(|kind| kind == "lock");
+    let ours: Vec<_> = left.filter(|name| name.contains("prodigy-") || is_lock(name)).collect();
     assert_eq!(ours, ["prodigy.lock"]);
     let events = world.prodigy(&["events", "job", "--type", "checkout_update_started"]).stdout;
     assert!(events.contains("main to "), "{events}");

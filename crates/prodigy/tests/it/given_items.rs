@@ -1,5 +1,4 @@
 //! `--input`, and input files that are not committed.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::{fs, io::Write as _, process::Stdio};
 

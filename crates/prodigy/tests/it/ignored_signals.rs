@@ -22,8 +22,9 @@ fn waiting() -> World {
 /// Starts the workflow behind other words, and waits until its third step holds.
 fn start_with(world: &World, words: &[&str]) -> Started {
     let prodigy = world.prodigy_command(&["run", "workflow.yml", "-y", "--job-id", "job"]);
-    let mut command = world.command(words[0]);
-    command.args(&words[1..]).arg(prodigy.get_program()).args(prodigy.get_args());
+    let (program, words) = words.split_first().unwrap();
+    let mut command = world.command(program);
+    command.args(words).arg(prodigy.get_program()).args(prodigy.get_args());
     command.env("TEST_GATE", world.root().join("gate"));
     let mut started = Started::of(&mut command);
     started.until(world, "the step begins", || begun(world).exists());

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -236,7 +237,6 @@ fn a_job_that_never_began_is_removed_and_its_id_is_free() {
             "job `job` never began; what was there of it is removed"
         );
         assert_eq!(left(&world), Vec::<String>::new());
-        use std::os::unix::fs::PermissionsExt as _;
         fs::set_permissions(world.home(), fs::Permissions::from_mode(0o700)).unwrap();
         assert_code(&go(&world), 0);
     }

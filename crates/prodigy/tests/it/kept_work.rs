@@ -222,11 +222,11 @@ fn a_sequential_workflow_commits_or_discards_its_leftovers_on_request() {
 #[test]
 fn committed_leftovers_survive_merge_steps() {
     let world = stories::world(
-        r#"
+        r"
 leftovers: commit
 steps: [{ shell: echo left > left.txt }]
 merge: [{ shell: 'cd ROOT/repo && git merge --quiet ${merge.source_branch}' }]
-"#,
+",
     );
     let text = world.read("workflow.yml").replace("ROOT", world.root().to_str().unwrap());
     world.write("workflow.yml", text);

@@ -1,6 +1,8 @@
 //! Handlers in the map phase: an item counts as successful only if its failed steps were recovered.
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
+use std::fmt::Write as _;
+
 use insta::assert_snapshot;
 use prodigy_testkit::World;
 use serde_json::Value;
@@ -88,7 +90,7 @@ fn ends(steps: &[&str]) -> String {
     for (number, step) in steps.iter().enumerate() {
         let item = format!("i{number}");
         let step = step.trim_start_matches('{');
-        template += &format!("    - {{ when: \"item == '{item}'\", {step}\n");
+        writeln!(template, "    - {{ when: \"item == '{item}'\", {step}").unwrap();
         items.push(item);
     }
     let world = map_world(&format!(

@@ -590,6 +590,7 @@ fn jobs_show_tells_what_the_agents_of_a_running_job_do() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the document is shown whole")]
 fn the_json_document_of_a_job_has_its_items() {
     let world = busy();
     let _lock = hold(&layout(&world), "job");

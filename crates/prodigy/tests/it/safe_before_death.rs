@@ -16,7 +16,7 @@ use crate::{
 const RUN: [&str; 5] = ["run", "workflow.yml", "-y", "--job-id", "job"];
 
 /// Each item commits one file and leaves another uncommitted.
-const WORK: &str = r#"
+const WORK: &str = r"
 map:
   input: { items: [bad] }
   agent_template:
@@ -24,9 +24,9 @@ map:
         echo committed > done.txt; git add done.txt; git commit --quiet -m done
         echo uncommitted > draft.txt
         exit 3
-"#;
+";
 
-/// Returns the worktree_preserved records of an item.
+/// Returns the `worktree_preserved` records of an item.
 fn preserved(world: &World, item: &str) -> Vec<Value> {
     let mut records = of_type(world, "worktree_preserved");
     records.retain(|record| record["item_id"] == item);
@@ -35,7 +35,9 @@ fn preserved(world: &World, item: &str) -> Vec<Value> {
 
 /// Returns what the last record about it says of an item's worktree.
 fn last_preserved(world: &World, item: &str) -> Value {
-    preserved(world, item).pop().unwrap_or_else(|| panic!("nothing says what {item} left"))
+    let records = preserved(world, item);
+    assert!(!records.is_empty(), "no record says what {item} left");
+    records.last().unwrap().clone()
 }
 
 fn show(world: &World, object: &str) -> String {
@@ -58,8 +60,8 @@ fn assert_safe(world: &World, item: &str) {
         assert_eq!(file("done.txt"), "committed\n");
     }
     let left = &record["left"];
-    let patch = fs::read_to_string(left["patch"].as_str().unwrap()).unwrap();
-    assert!(patch.contains("+++ b/draft.txt\n@@ -0,0 +1 @@\n+uncommitted\n"), "{patch}");
+    let changes = fs::read_to_string(left["patch"].as_str().unwrap()).unwrap();
+    assert!(changes.contains("+++ b/draft.txt\n@@ -0,0 +1 @@\n+uncommitted\n"), "{changes}");
     let branch = left["branch"].as_str().unwrap();
     assert_eq!(show(world, &format!("{branch}:done.txt")), "committed");
 }
@@ -127,7 +129,7 @@ fn a_replayed_item_keeps_its_work_when_it_dies_again() {
 #[test]
 fn files_that_are_too_large_for_a_patch_are_kept_without_a_worktree() {
     let world = map_world(
-        r#"
+        r"
 error_policy: { preserve_worktrees: never }
 map:
   input: { items: [bad] }
@@ -135,7 +137,7 @@ map:
     - shell: |
         head -c 70000000 /dev/zero > large.bin
         exit 3
-"#,
+",
     );
     kill_at_record(&world, &RUN, "item_dead_lettered", 1);
     let path = last_preserved(&world, "item-001")["path"].as_str().unwrap().to_owned();

@@ -1,5 +1,4 @@
 //! Items whose values reach arithmetic, names or programs through variables of the shell.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;
