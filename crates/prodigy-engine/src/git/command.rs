@@ -259,7 +259,7 @@ impl<'a> Call<'a> {
         };
         if let Some(place) = place.filter(|_| was_killed && !reads) {
             // What it leaves would be in the way of every other git.
-            stale::remove_stale(place, |lock| lock.identity.born >= began.into())?;
+            stale::remove_stale(place, |lock| lock.is_since(began.into()))?;
         }
         let (command, output) = ended?;
         if output.status != 0 && !also.contains(&output.status) {

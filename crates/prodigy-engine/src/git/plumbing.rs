@@ -98,7 +98,7 @@ impl Plumbing {
         // The program that stays ends without a word; one that is called once says why.
         let refused = asked.is_err();
         if refused {
-            stale::remove_stale(&self.repo.main, |lock| lock.identity.born >= began.into())?;
+            stale::remove_stale(&self.repo.main, |lock| lock.is_since(began.into()))?;
             self.repo.call(&args).stdin(format!("{command}\n")).durable().run()?;
         }
         Ok(())

@@ -22,6 +22,9 @@ use crate::process::{LockIdentity, is_lock_in_use};
 /// How long a lock must have stood still. Git holds these for milliseconds.
 const STILL: Duration = Duration::from_secs(1);
 
+/// How far the time of a file may lag behind the clock: the kernel dates files by its last tick.
+const LAG: Duration = Duration::from_millis(50);
+
 /// Lock files of a repository beside those of its references.
 const SHARED: [&str; 5] =
     ["packed-refs.lock", "config.lock", "shallow.lock", "HEAD.lock", "index.lock"];
@@ -34,7 +37,7 @@ impl Repo {
     ///
     /// To be called when the program that was started at that moment is gone.
     pub fn remove_stale_locks(&self, since: SystemTime) -> Result<Vec<PathBuf>, Error> {
-        remove_stale(&self.main, |lock| lock.identity.born >= since)
+        remove_stale(&self.main, |lock| lock.is_since(since))
     }
 
     /// Removes the locks that a run of a job left behind; returns them.
@@ -147,12 +150,17 @@ fn listed(directory: &Path) -> Result<Vec<fs::DirEntry>, Error> {
 #[derive(PartialEq, Eq)]
 pub(super) struct LockFile {
     path: PathBuf,
-    pub(super) identity: LockIdentity,
+    identity: LockIdentity,
     size: u64,
     changed: (i64, i64),
 }
 
 impl LockFile {
+    /// Returns whether the lock may have been made since a moment by the clock.
+    pub(super) fn is_since(&self, moment: SystemTime) -> bool {
+        self.identity.born.checked_add(LAG).is_some_and(|latest| latest >= moment)
+    }
+
     fn find(path: &Path) -> Option<Self> {
         let metadata = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
         let modified = metadata.modified().ok()?;
