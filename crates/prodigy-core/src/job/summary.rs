@@ -431,6 +431,7 @@ mod tests {
             records: 26,
             steps_done: 4,
             steps_failed: 1,
+            failing_inside: 0,
             steps_total: 8,
             running: None,
             phase: Some(
@@ -458,6 +459,11 @@ mod tests {
                 items: {},
                 first: [],
             },
+            kept: KeptSummary {
+                entries: {},
+            },
+            checkout: [],
+            checkout_in_all: 0,
             quota: None,
             overspent: None,
             branch: Some(

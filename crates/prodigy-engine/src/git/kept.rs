@@ -1,12 +1,15 @@
 //! Keeping what successful work left outside of its commits.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use prodigy_core::{event::Snapshot, mask::Mask};
 
 use super::{
     ChangedFile, Error, JobTree, Leftover, Patch, Repo, Slot,
-    command::shown,
+    command::{Call, shown},
     nested,
     patch::{left_out, patch_between},
     repo::as_prodigy,
@@ -50,15 +53,31 @@ impl Slot {
         };
         let call = |args: &[&str]| self.shelter.call(args).index(&index);
         nested::leave_out(call, &index, self.tree.path(), head.len() / 2)?;
-        let kept = self.kept.iter().filter_map(|path| path.to_str());
+        let kept = unignored(call, &self.kept)?;
         let repositories = left.uncommitted.iter().filter(|file| file.is_repository());
         let repositories = repositories.map(|file| file.path.trim_end_matches('/'));
         let mut paths = vec![".".to_owned()];
-        paths.extend(kept.chain(repositories).map(left_out));
+        paths.extend(kept.iter().map(String::as_str).chain(repositories).map(left_out));
         call(&["add", "--all", "--sparse", "--"]).args(&paths).durable().run()?;
         let files = call(&["write-tree"]).durable().text()?;
         self.tree.repo.keep_tree(self.tree.path(), head, &files, request)
     }
+}
+
+/// Returns those of the paths that git does not ignore.
+///
+/// Git refuses to leave out by name what it ignores anyway.
+fn unignored<'a>(
+    call: impl Fn(&[&str]) -> Call<'a>,
+    paths: &[PathBuf],
+) -> Result<Vec<String>, Error> {
+    let mut paths: Vec<_> = paths.iter().filter_map(|path| path.to_str()).collect();
+    if !paths.is_empty() {
+        let check = call(&["check-ignore", "-z", "--stdin"]).stdin(paths.join("\0")).or(&[1]);
+        let ignored = check.fields()?;
+        paths.retain(|path| !ignored.iter().any(|one| one == path.as_bytes()));
+    }
+    Ok(paths.into_iter().map(ToOwned::to_owned).collect())
 }
 
 impl ChangedFile {

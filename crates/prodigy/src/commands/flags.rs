@@ -37,6 +37,7 @@ const WORKFLOW: &str = "the stored workflow";
 const REPORT: &str = "it names a file for the report of this call";
 const PLACE: &str = "it says where to look; the job remembers its repository";
 const SELECTION: &str = "it selects dead letters once; each replay is recorded";
+const MOVED: &str = "it takes over the jobs of a moved repository, once";
 const LOOK: &str = "it shows something and changes nothing";
 
 /// All flags.
@@ -65,6 +66,7 @@ const FLAGS: &[Flag] = &[
     Flag { commands: &[BATCH], name: "max-items", held: ByJob(WORKFLOW) },
     Flag { commands: &[BATCH], name: "isolation", held: ByJob(WORKFLOW) },
     Flag { commands: &[RESUME, RETRY], name: "use-current-workflow", held: ByJob(WORKFLOW) },
+    Flag { commands: &[RESUME], name: "relocate", held: ForCall(MOVED) },
     Flag { commands: &[RETRY], name: "rerun-reduce", held: ByJob("`reopened`") },
     Flag { commands: &[RETRY], name: "reason", held: ByJob("`replay_started`, the audit trail") },
     Flag {

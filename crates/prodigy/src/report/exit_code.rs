@@ -39,7 +39,9 @@ impl ExitRules {
                 if is_unresolved && rest.awaits_approval {
                     return Exit::AwaitingApproval;
                 }
-                is_unresolved
+                // A run that only goes on with what was under way has replayed nothing.
+                let has_replayed = replayed.claimed > 0 || replayed.ends.dead_lettered > 0;
+                is_unresolved && has_replayed
             }
             None => false,
         };

@@ -40,7 +40,7 @@ fn cut_off(world: &World, mut run: Started, signal: Signal) {
 }
 
 /// Cuts the handler off by signals, one run after the other, and lets it finish at last.
-fn handled_after(signals: &[Signal]) -> World {
+pub(crate) fn handled_after(signals: &[Signal]) -> World {
     let world = map_world(WORKFLOW);
     for (number, signal) in signals.iter().enumerate() {
         let run = match number {

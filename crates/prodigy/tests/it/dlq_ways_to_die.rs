@@ -234,7 +234,7 @@ map:
     );
     assert_code(&go(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"
-        item-001 worktree_error (integration) at map: `nothing-there` cannot be read: No such file or directory (os error 2)
+        item-001 worktree_error (integration) at map: `nothing-there` cannot be read: it is not there
           1 worktree_error WorktreeError, map
         ");
 }

@@ -68,7 +68,7 @@ fn a_disk_that_is_full_from_the_start_leaves_no_job() {
     let run = ["run", "workflow.yml", "-y", "--job-id", "job"];
     assert_snapshot!(limited(&world, 0, &run), @"
     ----- stderr -----
-    error: cannot write `$ROOT/home/state/repo/repository`: File too large (os error 27)
+    error: cannot write `$ROOT/repo/.git/prodigy.id`: File too large (os error 27)
     [exit 1]
     ");
     assert!(!world.home().join("events/repo/job").exists());

@@ -49,6 +49,7 @@ map:
   agent_template:
     - codex: "Work. item=${item}"
       when: "item == 'kept'"
+      auto_commit: false
     - codex: "Work. item=${item}"
       when: "item == 'free'"
       permission_mode: bypass

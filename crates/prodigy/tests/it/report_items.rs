@@ -604,6 +604,7 @@ fn the_json_document_of_a_job_has_its_items() {
         "workflow_file": "tidy.yml",
         "workflow_name": null,
         "repository": "/repo",
+        "options": {},
         "target_branch": "main",
         "steps_done": 0,
         "steps_failed": 0,

@@ -758,7 +758,7 @@ steps:
         1  shell: cargo test
            at most 5m [time] · captures out · on failure: 1 handler step, then goes on
         2  claude: /fix ${out}
-           when out != '' · must commit
+           when out != '' · must commit · may use `git add` and `git commit`
     merge     plain git, asks first (`-y` says yes)
     cost      unknown: no history of this workflow
     ");
@@ -771,7 +771,7 @@ steps:
         1  shell: cargo test
            at most 5m [time] · captures out · on failure: 1 handler step, then goes on
         2  claude: /fix ${out}
-           when out != '' · must commit
+           when out != '' · must commit · may use `git add` and `git commit`
     merge     plain git, asks first (`-y` says yes)
     cost      unknown: no history of this workflow
     ");
@@ -901,14 +901,8 @@ reduce: [{ shell: "echo ${map.successful}" }]
     start     main at [commit]
     setup
         1  shell: make items
-    items     2 (values are filled in to be read; a run passes them as data)
-      item-001  {"path":"c","score":9}
-           claude: /fix c
-           shell: test -e c
-      item-002  {"path":"b","score":5}
-           claude: /fix b
-           shell: test -e b
-    worktrees 2, used by one item after another
+    items     known later: `items.json` is not committed, so `setup` has to write it
+    worktrees up to 3, used by one item after another
     map       3 at once
         1  claude: /fix ${item.path}
            its changes are committed
@@ -921,6 +915,8 @@ reduce: [{ shell: "echo ${map.successful}" }]
         1  shell: echo ${map.successful}
     merge     plain git, asks first (`-y` says yes)
     cost      unknown: no history of this workflow
+    ----- stderr -----
+    note: `items.json` is not committed, so the worktree of the job does not have it, unless `setup` writes it
     "#);
     let seen = world.prodigy(&["plan", "workflow.yml", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();

@@ -194,6 +194,8 @@ fn every_documented_event_is_emitted() {
     emitted.extend(with_effects());
     emitted.extend(with_agreements());
     emitted.extend(with_agents());
+    let cut_off = crate::cut_off_handlers::handled_after(&[rustix::process::Signal::KILL]);
+    emitted.extend(types(&cut_off, "job"));
     let documented: BTreeSet<String> = Event::TYPES.iter().map(|&name| name.to_owned()).collect();
     assert_eq!(emitted, documented);
 }

@@ -108,8 +108,9 @@ pub(crate) fn survey(
         left.extend(gone.map(|name| trash(&job, status, directory.join(name))));
     }
     for (job, path) in git_directories(repo)? {
-        if only.is_none_or(|only| *only == job) {
-            left.push(trash(&job, status(layout, &job)?, path));
+        let status = status(layout, &job)?;
+        if status != Some(JobStatus::Running) && only.is_none_or(|only| *only == job) {
+            left.push(trash(&job, status, path));
         }
     }
     for branch in repo.job_branches().map_err(git_error)? {
