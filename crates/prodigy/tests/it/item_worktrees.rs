@@ -37,7 +37,9 @@ fn all_fail() -> World {
 /// Returns what a person sees, without sizes, which depend on the file system.
 fn stable(seen: &Seen) -> String {
     let text = seen.to_string();
-    Regex::new(r" +\d+\.\d (KiB|MiB)").unwrap().replace_all(&text, " [size]").into_owned()
+    let text =
+        Regex::new(r" +\d+\.\d (KiB|MiB)").unwrap().replace_all(&text, " [size]").into_owned();
+    Regex::new(r"~\w{6}\b").unwrap().replace_all(&text, "~[random]").into_owned()
 }
 
 fn refs(world: &World) -> String {
@@ -177,7 +179,8 @@ fn the_worktrees_of_agents_are_never_touched_while_they_work() {
     assert!(place("agent-1").exists() && place("agent-2").exists());
     run.signal(Signal::KILL);
     assert_eq!(run.seen(&world).code, None);
-    assert_snapshot!(world.prodigy(&["worktree", "clean"]), @"
+    assert_snapshot!(stable(&world.prodigy(&["worktree", "clean"])), @"
+    removed  $ROOT/repo/.git/prodigy-job-job~[random]
     ----- stderr -----
     kept  $ROOT/home/worktrees/repo/job/agent-1: its job is interrupted and can be resumed
     kept  $ROOT/home/worktrees/repo/job/agent-2: its job is interrupted and can be resumed

@@ -918,11 +918,13 @@ reduce: [{ shell: "echo ${map.successful}" }]
     ----- stderr -----
     note: `items.json` is not committed, so the worktree of the job does not have it, unless `setup` writes it
     "#);
+    world.commit_all("Add the items");
     let seen = world.prodigy(&["plan", "workflow.yml", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(json["map"]["items"]["count"], 2);
     assert_eq!(json["map"]["items"]["items"][0]["data"]["path"], "c");
     world.write("items.json", "{");
+    world.commit_all("Damage the items");
     assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
     ----- stderr -----
     error: the items cannot be had from `items.json`: line 1, column 1: EOF while parsing an object
@@ -931,6 +933,7 @@ reduce: [{ shell: "echo ${map.successful}" }]
     let text = world.read("workflow.yml").replace("items.json", "items.yml");
     world.write("workflow.yml", text);
     world.write("items.yml", "- path: a\n");
+    world.commit_all("Name other items");
     assert_snapshot!(stable(&world.prodigy(&["plan", "workflow.yml"])), @"
     ----- stderr -----
     error: the items cannot be had from `items.yml`: files that end in `.yml` are not read; items can be in `.json`, `.jsonl`, `.ndjson`, `.csv` and `.tsv`, and one per line in `.txt`, `.list` and files without an ending
