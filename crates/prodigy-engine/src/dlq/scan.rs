@@ -162,7 +162,10 @@ impl Dead {
 pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<Letter> {
     let begins = matches!(
         event,
-        Event::AgentStarted { .. } | Event::AgentFailed(_) | Event::ItemDeadLettered { .. }
+        Event::AgentStarted { .. }
+            | Event::AgentFailed(_)
+            | Event::WorktreePreserved { .. }
+            | Event::ItemDeadLettered { .. }
     );
     begins.then(|| Letter::new(job.clone(), item.clone()))
 }
