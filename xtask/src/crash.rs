@@ -53,7 +53,7 @@ enum What {
     Map(MapArgs),
     /// Kill replays of dead letters at random moments and check every one of them
     Dlq(DlqArgs),
-    /// Kill jobs that change something outside and check that nothing is changed twice
+    /// Kill jobs that change something outside, change their workflow, and check that nothing is changed twice or forgotten
     Effects(EffectsArgs),
     /// Kill the final merge and check that the user's checkout is whole
     Merge(MergeArgs),
@@ -277,7 +277,7 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
         calm.made,
         calm.unknown,
     ));
-    let (mut jobs, mut kills, mut made, mut unknown) = (0, 0, 0, 0);
+    let (mut jobs, mut kills, mut made, mut unknown, mut changed) = (0, 0, 0, 0, 0);
     let mut span = calm.run;
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
@@ -286,22 +286,25 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
             .map_err(|broken| failed(*broken, &again))?;
         jobs += 1;
         // On a machine that was busy at first, moments would lie behind the end of a run.
-        span = span.min(done.run);
+        span = span.min(done.run).max(calm.run / 4);
         kills += done.survived.kills;
         made += done.made;
         unknown += done.unknown;
+        changed += done.changed;
         note(format_args!(
-            "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} starts, {} changes, {} not known, {} ms",
+            "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} starts, {} changes, {} not known, {} other workflows, {} refused, {} ms",
             done.survived.kills,
             args.kills,
             done.survived.starts,
             done.made,
             done.unknown,
+            done.changed,
+            done.refused,
             done.survived.duration.as_millis(),
         ));
     }
     note(format_args!(
-        "{jobs} jobs of {} items, {kills} kills, {made} changes, none made twice; {unknown} left to a person",
+        "{jobs} jobs of {} items, {kills} kills, {changed} other workflows, {made} changes, none made twice or forgotten; {unknown} left to a person",
         args.items,
     ));
     Ok(())

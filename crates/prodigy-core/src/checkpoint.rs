@@ -1,60 +1,126 @@
 //! A snapshot of the fold: a shortcut for readers and for resume, never the truth.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     Timestamp,
-    event::PhaseName,
+    event::{Mode, PhaseName},
     ids::JobId,
     job::{End, Job},
 };
 
 /// The version of the file that this build writes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The version whose figures counted the steps of a job with items; its fold is the same.
+const COUNTED_STEPS: u32 = 2;
 
 /// The content of `checkpoint.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
+    /// The version of this shape.
     version: u32,
+    /// The job.
+    #[schemars(with = "String")]
     job_id: JobId,
+    /// The workflow's file, as given.
     workflow_file: String,
+    /// The phase that is under way, or the one that ended last; `null` before the first.
     phase: Option<PhaseName>,
+    /// How many items came to their end; of a sequential workflow, how many steps.
     items_processed: u32,
+    /// How many items there are; of a sequential workflow, how many steps in all rounds.
     items_total: u32,
+    /// The ids of the items that are not at their end; of a sequential workflow, the numbers of
+    /// the steps.
     items_remaining: Vec<String>,
+    /// How many of those processed succeeded.
     successful_items: u32,
+    /// How many of them failed: in the dead letter queue, or skipped.
     failed_items: u32,
+    /// When the job began.
     started_at: Option<Timestamp>,
+    /// When this was written.
     last_checkpoint_at: Timestamp,
-    journal: Position,
+    /// The part of the journal that it covers.
+    journal: JournalPosition,
+    /// What the records up to there add up to. Only prodigy reads it; its shape may change.
+    #[schemars(with = "Value")]
     job: Job,
 }
 
-/// How much of the journal a checkpoint covers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Position {
+/// The part of the journal that a checkpoint covers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+struct JournalPosition {
+    /// The journal's file that was written last.
+    #[serde(default)]
+    segment: Option<String>,
+    /// The number of the last record.
     seq: u64,
 }
 
-impl Checkpoint {
-    /// Makes a checkpoint of a job. For a sequential workflow the items are its steps.
-    pub fn new(id: &JobId, job: &Job, now: Timestamp) -> Self {
-        let started = job.started.as_ref();
+/// The numbers of a checkpoint.
+struct ItemFigures {
+    processed: u32,
+    total: u32,
+    remaining: Vec<String>,
+    successful: u32,
+    failed: u32,
+}
+
+impl ItemFigures {
+    fn of(job: &Job) -> Self {
+        let is_map = job.started.as_ref().is_some_and(|it| it.mode == Mode::Mapreduce);
+        if is_map { Self::of_items(job) } else { Self::of_steps(job) }
+    }
+
+    fn of_items(job: &Job) -> Self {
+        // Nothing is known of the items before they are chosen.
+        let Some(map) = &job.map else {
+            return Self { processed: 0, total: 0, remaining: vec![], successful: 0, failed: 0 };
+        };
+        let left = map.items.iter().filter(|item| !item.stage.is_final());
+        Self {
+            processed: map.counts.finished(),
+            total: map.total,
+            remaining: left.map(|item| item.id.to_string()).collect(),
+            successful: map.counts.successful,
+            failed: map.counts.failed(),
+        }
+    }
+
+    fn of_steps(job: &Job) -> Self {
         let total = job.steps_in_all();
-        let failed = job.failed_steps + u32::from(matches!(job.end, Some(End::Failed { .. })));
+        Self {
+            processed: job.done,
+            total,
+            remaining: (job.done + 1..=total).map(|number| number.to_string()).collect(),
+            successful: job.done.saturating_sub(job.failed_steps),
+            failed: job.failed_steps + u32::from(matches!(job.end, Some(End::Failed { .. }))),
+        }
+    }
+}
+
+impl Checkpoint {
+    /// Makes a checkpoint of a job; `segment` is the journal's file that was written last.
+    pub fn new(id: &JobId, job: &Job, segment: Option<String>, now: Timestamp) -> Self {
+        let started = job.started.as_ref();
+        let ItemFigures { processed, total, remaining, successful, failed } = ItemFigures::of(job);
         Self {
             version: VERSION,
             job_id: id.clone(),
             workflow_file: started.map(|s| s.workflow_file.clone()).unwrap_or_default(),
-            phase: job.phase,
-            items_processed: job.done,
+            phase: job.phase.or(job.phases_done.last().copied()),
+            items_processed: processed,
             items_total: total,
-            items_remaining: (job.done + 1..=total).map(|number| number.to_string()).collect(),
-            successful_items: job.done.saturating_sub(job.failed_steps),
+            items_remaining: remaining,
+            successful_items: successful,
             failed_items: failed,
             started_at: job.started_at,
             last_checkpoint_at: now,
-            journal: Position { seq: job.seq },
+            journal: JournalPosition { segment, seq: job.seq },
             job: job.clone(),
         }
     }
@@ -66,12 +132,27 @@ impl Checkpoint {
 
     /// Returns whether this build can read the checkpoint.
     pub fn is_readable(&self) -> bool {
-        self.version == VERSION
+        [VERSION, COUNTED_STEPS].contains(&self.version)
     }
 
-    /// Returns whether this is what a job comes to, the time of writing aside.
-    pub fn agrees_with(&self, id: &JobId, job: &Job) -> bool {
-        *self == Self::new(id, job, self.last_checkpoint_at)
+    /// Returns the first thing that it says otherwise than a job, for people; the time of writing
+    /// and the journal's file aside.
+    pub fn disagreement(&self, id: &JobId, job: &Job) -> Option<String> {
+        let right = Self::new(id, job, self.journal.segment.clone(), self.last_checkpoint_at);
+        if self.job != right.job || self.version == COUNTED_STEPS {
+            return (self.job != right.job).then(|| "its fold is another".to_owned());
+        }
+        let left = |it: &Self| u32::try_from(it.items_remaining.len()).unwrap_or(u32::MAX);
+        let figures = [
+            ("items_processed", self.items_processed, right.items_processed),
+            ("items_total", self.items_total, right.items_total),
+            ("items_remaining", left(self), left(&right)),
+            ("successful_items", self.successful_items, right.successful_items),
+            ("failed_items", self.failed_items, right.failed_items),
+        ];
+        let wrong = figures.iter().find(|(_, stored, right)| stored != right);
+        let wrong = wrong.map(|(name, stored, right)| format!("`{name}` is {stored}, not {right}"));
+        wrong.or_else(|| (*self != right).then(|| "it is of another job or phase".to_owned()))
     }
 
     /// Returns the job.

@@ -7,7 +7,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{dlq::CommitState, event::Event, ids::JobId};
+use crate::{
+    dlq::CommitState,
+    event::{Event, RenamedSteps},
+    ids::JobId,
+    workflow::StepAddress,
+};
 
 /// Returns the name of a step's effect towards the outside: the same for every attempt.
 ///
@@ -23,6 +28,10 @@ pub struct Effect {
     pub key: String,
     /// The path of the step that makes it.
     pub step: String,
+    /// The identity of that step. Records of older versions have none: their key is made of the
+    /// path. Empty if the path belongs to a workflow that is not known any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// What progress calls that step.
     pub name: String,
     /// The SHA-256 of what the step was about to do.
@@ -44,8 +53,23 @@ pub struct Effect {
     #[serde(default, skip_serializing_if = "is_false")]
     pub idempotent: bool,
     /// Whether the phase of its step was begun anew since: it may have to be made once more.
+    /// Only the fold of a job's own effects sets it, which nobody else reads.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(skip)]
     pub is_earlier: bool,
+}
+
+impl Effect {
+    /// Returns whether it is known to be made.
+    pub fn is_made(&self) -> bool {
+        self.state == EffectState::Committed
+    }
+
+    /// Returns whether the handler of a failure made it.
+    pub fn is_of_handler(&self) -> bool {
+        let handlers = ["handler", "on_failure", "on_exit_code"];
+        self.step.split('.').any(|part| handlers.contains(&part))
+    }
 }
 
 /// What is known of an effect.
@@ -130,12 +154,36 @@ impl From<Finding> for EffectState {
 #[serde(transparent)]
 pub struct Ledger {
     effects: Vec<Effect>,
+    /// Whether the end of the job's journal was lost once.
+    #[serde(skip)]
+    end_lost: bool,
 }
 
 impl Ledger {
     /// Goes on from effects that were stored.
     pub fn of(effects: Vec<Effect>) -> Self {
-        Self { effects }
+        Self { effects, end_lost: false }
+    }
+
+    /// Returns the same for a job whose journal lost its end, or did not: what was never begun
+    /// may have been made by records that are gone.
+    #[must_use]
+    pub fn after_lost_end(self, end_lost: bool) -> Self {
+        Self { end_lost, ..self }
+    }
+
+    /// Returns whether effects that were never begun may have been made.
+    pub fn is_end_lost(&self) -> bool {
+        self.end_lost
+    }
+
+    /// Takes in that records are lost: what was not made before may have been made by them.
+    pub(crate) fn lose_end(&mut self) {
+        for effect in &mut self.effects {
+            if matches!(effect.state, EffectState::Absent | EffectState::Compensated) {
+                effect.state = EffectState::Indeterminate;
+            }
+        }
     }
 
     /// Returns whether no effect was ever begun.
@@ -151,6 +199,32 @@ impl Ledger {
     /// Returns what is known of an effect, if it was ever begun.
     pub fn get(&self, key: &str) -> Option<&Effect> {
         self.effects.iter().find(|effect| effect.key == key)
+    }
+
+    /// Returns what is known of the effect of a step, if it was ever begun.
+    ///
+    /// A record that names no identity is found by the path of the step, as long as the
+    /// workflow is the same, and by its intent afterwards.
+    pub fn of_step(&self, address: &StepAddress, intent_hash: &str) -> Option<&Effect> {
+        let find = |is_it: &dyn Fn(&&Effect) -> bool| self.effects.iter().find(is_it);
+        find(&|effect| effect.identity.as_deref() == Some(address.identity()))
+            .or_else(|| find(&|effect| effect.identity.is_none() && effect.step == address.path()))
+            .or_else(|| {
+                find(&|effect| {
+                    effect.identity.as_deref() == Some("") && effect.intent_hash == intent_hash
+                })
+            })
+    }
+
+    /// Takes in that the steps stand in another workflow now.
+    pub(crate) fn rename(&mut self, renamed: &RenamedSteps) {
+        for effect in &mut self.effects {
+            let now = match &effect.identity {
+                None => Some(renamed.paths.get(&effect.step).cloned().unwrap_or_default()),
+                Some(identity) => renamed.identities.get(identity).cloned(),
+            };
+            effect.identity = now.or(effect.identity.take());
+        }
     }
 
     /// Returns whether something outside may have been changed without anybody knowing.
@@ -198,25 +272,28 @@ impl Ledger {
     }
 
     /// Returns whether a step, or one inside it, may have changed something outside.
-    pub fn is_open_at(&self, step: &str) -> bool {
-        self.open().any(|effect| {
-            let rest = effect.step.strip_prefix(step);
+    pub fn is_open_at(&self, address: &StepAddress) -> bool {
+        let is_at = |name: &str, step: &str| {
+            let rest = name.strip_prefix(step);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.open().any(|effect| match &effect.identity {
+            Some(identity) => is_at(identity, address.identity()),
+            None => is_at(&effect.step, address.path()),
         })
     }
 
-    /// Returns what the attempts of an item may have changed.
+    /// Returns what the attempts of an item may have changed; `is_done` says whether they left
+    /// nothing to do.
     ///
-    /// `external` names the steps that make effects: only if all of them are known to be made
-    /// is nothing left to do.
-    pub fn commit_state(&self, began: bool, external: &[String]) -> CommitState {
-        let is_made = |effect: &&Effect| effect.state == EffectState::Committed;
-        let is_done = |step: &String| self.effects.iter().filter(is_made).any(|e| e.step == *step);
+    /// What the handler of a failure changed is not the item's work.
+    pub fn commit_state(&self, began: bool, is_done: bool) -> CommitState {
+        let is_its = |effect: &Effect| effect.is_made() && !effect.is_of_handler();
         if self.is_open() {
             CommitState::Unknown
-        } else if !self.effects.iter().any(|effect| is_made(&effect)) {
+        } else if !self.effects.iter().any(is_its) {
             if began { CommitState::Local } else { CommitState::None }
-        } else if external.iter().all(is_done) {
+        } else if is_done {
             CommitState::Committed
         } else {
             CommitState::Mixed
@@ -238,6 +315,7 @@ mod tests {
         Event::EffectPrepared(Box::new(Effect {
             key: format!("job:item:{step}"),
             step: step.to_owned(),
+            identity: Some(step.to_owned()),
             name: "open-pr".to_owned(),
             intent_hash: "ab".to_owned(),
             attempt: 1,
@@ -269,8 +347,7 @@ mod tests {
 
     #[test]
     fn what_was_begun_and_not_ended_is_unknown_until_somebody_looks() {
-        let external = ["2".to_owned(), "4".to_owned()];
-        let state = |events: &[Event]| ledger(events).commit_state(true, &external);
+        let state = |events: &[Event]| ledger(events).commit_state(true, false);
         let table = [
             (vec![], CommitState::Local),
             (vec![prepared("2", false)], CommitState::Unknown),
@@ -286,7 +363,16 @@ mod tests {
             ),
             (
                 vec![prepared("2", false), committed("2"), prepared("4", false), committed("4")],
-                CommitState::Committed,
+                CommitState::Mixed,
+            ),
+            // A handler's notice is not the item's work.
+            (
+                vec![prepared("handler.tell.1", false), committed("handler.tell.1")],
+                CommitState::Local,
+            ),
+            (
+                vec![prepared("2.on_failure.1", false), committed("2.on_failure.1")],
+                CommitState::Local,
             ),
             // What is begun once more is unknown once more.
             (
@@ -297,7 +383,9 @@ mod tests {
         for (events, expected) in table {
             assert_eq!(state(&events), expected, "{events:?}");
         }
-        assert_eq!(Ledger::default().commit_state(false, &external), CommitState::None);
+        assert_eq!(Ledger::default().commit_state(false, false), CommitState::None);
+        let all = ledger(&[prepared("2", false), committed("2")]);
+        assert_eq!(all.commit_state(true, true), CommitState::Committed);
     }
 
     #[test]

@@ -31,12 +31,12 @@ use crate::{
 
 pub use checkout::{CheckoutChange, CheckoutUpdate};
 pub use endings::{CompletedStatus, PauseReason};
-pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind};
+pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind, OwnerRule};
 pub use kept_work::{KeptWork, LeftBehind};
 pub use options::{OptionChanges, RunOptions};
 pub use parts::{
-    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, ChangedWorkflow, GivenInput,
-    JobStarted, Mode, PhaseName, Reopened, Withdrawal,
+    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, AttemptStatus, ChangedWorkflow,
+    GivenInput, JobStarted, Mode, PhaseName, RenamedSteps, Reopened, Withdrawal,
 };
 pub use spending::{BudgetScope, QuotaPaused};
 pub use steps::{LogRange, Snapshot, StepCompleted, StepResult, StepStatus, is_top_level};
@@ -308,6 +308,9 @@ pub enum Event {
         name: String,
         /// Which try this is, from 1.
         attempt: u32,
+        /// The step's identity; only of the job's own steps.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
     },
     /// A step ended well, or its failure was recovered from.
     StepCompleted(Box<StepCompleted>),
@@ -384,7 +387,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         served: bool,
     },
-    /// An agent succeeded, but not without something that a person should know.
+    /// An agent or another step succeeded, but not without something that a person should know.
     AgentWarned {
         /// The step's path.
         step: String,
@@ -531,6 +534,16 @@ pub enum Event {
     CheckoutChanged {
         /// What changed.
         changes: Vec<CheckoutChange>,
+    },
+    /// The end of the journal is lost, and a person accepted that: records after this one do not
+    /// know what the lost ones did, so whatever steps change outside may have been changed.
+    JournalEndLost {
+        /// The last record that was left.
+        kept: u64,
+        /// The last record that something else knew of.
+        known: u64,
+        /// The person who accepted it.
+        by: String,
     },
     /// A snapshot of the fold was written.
     CheckpointCreated {

@@ -75,6 +75,7 @@ event_types! {
     Self::GitTampering { .. } => "git_tampering",
     Self::CheckoutUpdateStarted(_) => "checkout_update_started",
     Self::CheckoutChanged { .. } => "checkout_changed",
+    Self::JournalEndLost { .. } => "journal_end_lost",
     Self::CheckpointCreated { .. } => "checkpoint_created",
 }
 
@@ -96,7 +97,8 @@ mod tests {
         let conflict = include_str!("../../prodigy-engine/tests/golden/v1/conflict.jsonl");
         let kept = include_str!("../../prodigy-engine/tests/golden/v1/kept-work.jsonl");
         let handler = include_str!("../../prodigy-engine/tests/golden/v1/handler.jsonl");
-        let all = [golden, items, governed, agents, checkout, conflict, kept, handler];
+        let lost = include_str!("../../prodigy-engine/tests/golden/v1/lost-end.jsonl");
+        let all = [golden, items, governed, agents, checkout, conflict, kept, handler, lost];
         for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();

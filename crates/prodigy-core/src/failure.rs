@@ -103,7 +103,7 @@ reason_codes! {
     NoWorkers = "no_workers" (Transient, Always);
     /// Whoever made the attempt was lost: the supervisor of its processes is gone.
     WorkerLost = "worker_lost" (Transient, Always);
-    /// The attempt was cut off because prodigy died.
+    /// The attempt was cut off: the run was stopped, or its process ended before it.
     Interrupted = "interrupted" (Transient, Always);
     /// A program could not be started.
     SpawnFailed = "spawn_failed" (Transient, Once);
@@ -288,6 +288,13 @@ impl Failure {
         }
     }
 
+    /// Returns the same failure with a further sentence in its message.
+    #[must_use]
+    pub fn followed_by(mut self, sentence: &str) -> Self {
+        self.message = format!("{}; {sentence}", self.message);
+        self
+    }
+
     /// Returns the same failure, given that something outside may have been changed.
     ///
     /// What cut a step off says nothing about how far it had come. What a command says of
@@ -308,6 +315,24 @@ impl FailureKind {
     pub fn is_circumstance(self) -> bool {
         self.class() == Class::Transient || self == Self::Cancelled
     }
+
+    /// Those that prodigy itself never gives: a step that knows better names them.
+    pub const ONLY_NAMED_BY_STEPS: [Self; 14] = [
+        Self::NoWorkers,
+        Self::MaxSchedulingRetries,
+        Self::ToolContractMismatch,
+        Self::DirtyTarget,
+        Self::Denied,
+        Self::ApprovalRequired,
+        Self::ApprovalRejected,
+        Self::ApprovalExpired,
+        Self::PolicySnapshotMismatch,
+        Self::SecretDetected,
+        Self::ReplayDenied,
+        Self::ReplayBudgetExhausted,
+        Self::CorruptRecord,
+        Self::Reconstructed,
+    ];
 
     /// Those of a provider that has no room at the moment.
     pub const NO_ROOM: [Self; 2] = [Self::RateLimited, Self::ProviderOverloaded];

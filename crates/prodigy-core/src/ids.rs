@@ -75,6 +75,13 @@ name_type! {
     JobId
 }
 
+impl JobId {
+    /// Returns the id that a text names; what cannot be one is made safe.
+    pub fn of_text(text: &str) -> Self {
+        if is_usable(text) { Self(text.to_owned()) } else { Self(safe_name(text)) }
+    }
+}
+
 name_type! {
     /// A repository, as its directory is called; the first part of every path below the home.
     RepoName

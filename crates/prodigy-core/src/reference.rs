@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
+    audit::AuditRecord,
+    checkpoint::Checkpoint,
     dlq::DeadLetteredItem,
     event::Record,
     failure::{Class, DefaultAction, FailureKind},
@@ -25,6 +27,16 @@ pub fn event_schema() -> Value {
 /// Returns the JSON Schema (draft 7) of the files of dead letters.
 pub fn dlq_item_schema() -> Value {
     titled::<DeadLetteredItem>("prodigy dead letter")
+}
+
+/// Returns the JSON Schema (draft 7) of the checkpoint of a job.
+pub fn checkpoint_schema() -> Value {
+    titled::<Checkpoint>("prodigy checkpoint")
+}
+
+/// Returns the JSON Schema (draft 7) of the records of the audit trail.
+pub fn audit_record_schema() -> Value {
+    titled::<AuditRecord>("prodigy audit record")
 }
 
 /// Returns the schema of what is written as a type.
@@ -73,13 +85,46 @@ pub fn dead_letters_markdown() -> String {
     let schema = dlq_item_schema();
     let mut page = "# Dead letters\n\n\
         An item that was given up has a file of its own, with everything that is known about it:\n\
-        `dlq/REPOSITORY/JOB/mapreduce/dlq/JOB/items/ITEM.json` below `~/.prodigy`. `prodigy dlq show`\n\
-        shows it, and `prodigy schema dlq-item` prints its JSON Schema.\n\n\
+        `dlq/REPOSITORY/JOB/mapreduce/dlq/JOB/items/ITEM.json` below `~/.prodigy`, and in `resolved/` beside\n\
+        `items/` once it is closed. `prodigy dlq show` shows it, and `prodigy schema dlq-item` prints its JSON Schema.\n\n\
         ## The file\n\n"
         .to_owned();
-    page.push_str(&table(&schema));
+    page.push_str(&shape(&schema));
+    page
+}
+
+/// Returns the reference page of checkpoints, in Markdown.
+pub fn checkpoint_markdown() -> String {
+    let mut page = "# Checkpoints\n\n\
+        `state/REPOSITORY/mapreduce/jobs/JOB/checkpoint.json` below `~/.prodigy` sums up a job for other\n\
+        programs, and spares a resume a part of the journal. It is written when a phase ends, when a run ends,\n\
+        and every few seconds in between; each time but the last `checkpoint_created` is recorded. It can be\n\
+        deleted at any time. `prodigy verify JOB` compares it with the journal, and `prodigy schema checkpoint`\n\
+        prints its JSON Schema.\n\n\
+        ## The file\n\n"
+        .to_owned();
+    page.push_str(&shape(&checkpoint_schema()));
+    page
+}
+
+/// Returns the reference page of the audit trail, in Markdown.
+pub fn audit_markdown() -> String {
+    let mut page = "# The audit trail\n\n\
+        `audit/REPOSITORY/audit.jsonl` below `~/.prodigy` holds a record, one JSON object on each line, of every\n\
+        decision about dead letters: before it is carried out, and once it is. Each record holds the hash of the one\n\
+        before it. `prodigy audit show` shows them, `prodigy audit verify` checks them, and\n\
+        `prodigy schema audit-record` prints their JSON Schema.\n\n\
+        ## A record\n\n"
+        .to_owned();
+    page.push_str(&shape(&audit_record_schema()));
+    page
+}
+
+/// Returns the fields of a file, and the types that they are made of.
+fn shape(schema: &Value) -> String {
+    let mut page = table(schema);
     page.push_str("\n## Parts of it\n");
-    for (name, definition) in fields(&schema, DEFINITIONS) {
+    for (name, definition) in fields(schema, DEFINITIONS) {
         page.extend(["\n### ", name, "\n\n", description(definition), "\n\n"]);
         page.push_str(&part(name, definition));
     }
@@ -96,6 +141,9 @@ fn part(name: &str, definition: &Value) -> String {
         table(definition)
     }
 }
+
+/// What is said of a reason code that prodigy itself never gives.
+const ONLY_BY_STEPS: &str = " Only a step sets it, with `PRODIGY_RESULT_FILE`.";
 
 /// Returns the reference page of reason codes, in Markdown.
 pub fn failure_codes_markdown() -> String {
@@ -115,8 +163,14 @@ pub fn failure_codes_markdown() -> String {
     for kind in FailureKind::ALL {
         let (code, meaning) = (kind.code(), kind.meaning());
         let (class, action) = (name(kind.class()), name(kind.action()));
-        page.extend(["| `", code, "` | ", &class, " | ", meaning, " | `", &action, "` |\n"]);
+        let by = if FailureKind::ONLY_NAMED_BY_STEPS.contains(kind) { ONLY_BY_STEPS } else { "" };
+        page.extend(["| `", code, "` | ", &class, " | ", meaning, by, " | `", &action, "` |\n"]);
     }
+    page.push_str(
+        "\nAn item of which a replay is denied, waits for an approval, or was approved under another\n\
+         policy stays a dead letter with the code that it died of; the audit trail says that the replay\n\
+         was denied, or why the approval was refused.\n",
+    );
     page.push_str("\n## Classes\n\n");
     page.push_str(&words(&schema_of::<Class>()));
     page.push_str(
@@ -302,7 +356,14 @@ mod tests {
 
     #[test]
     fn everything_has_a_meaning_and_a_kind() {
-        for page in [events_markdown(), dead_letters_markdown(), failure_codes_markdown()] {
+        let pages = [
+            events_markdown(),
+            dead_letters_markdown(),
+            failure_codes_markdown(),
+            checkpoint_markdown(),
+            audit_markdown(),
+        ];
+        for page in pages {
             for line in page.lines().filter(|line| line.starts_with('|')) {
                 assert!(!line.contains("|  |  |") && !line.ends_with("|  |"), "{line}");
             }

@@ -39,6 +39,10 @@ pub struct Vars {
     roots: Map<String, Value>,
 }
 
+/// Roots as they were at some moment; one that was not there has no value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedRoots(Vec<(&'static str, Option<Value>)>);
+
 impl Vars {
     /// Creates variables that see those of `base` without copying them.
     ///
@@ -67,6 +71,21 @@ impl Vars {
         } else {
             let fields = Map::from_iter([(field.to_owned(), value.into())]);
             self.roots.insert(root.to_owned(), Value::Object(fields));
+        }
+    }
+
+    /// Returns some roots as they are now, for [`Self::restore`].
+    pub fn save(&self, roots: &[&'static str]) -> SavedRoots {
+        SavedRoots(roots.iter().map(|root| (*root, self.roots.get(*root).cloned())).collect())
+    }
+
+    /// Sets roots to what they were when they were saved.
+    pub fn restore(&mut self, saved: SavedRoots) {
+        for (root, value) in saved.0 {
+            match value {
+                Some(value) => self.set(root, value),
+                None => self.roots.retain(|name, _| name != root),
+            }
         }
     }
 

@@ -2,14 +2,17 @@
 //!
 //! `store`, `git`, `agent` and `process` do not know each other's insides nor
 //! `run`; `step` is the one step executor, `dlq` keeps the dead letters, `audit` what
-//! was done to them, and `run` owns the job.
+//! was done to them, `governance` finds the policy that decides, `lost_end` finds journals that
+//! were cut, and `run` owns the job.
 
 pub mod agent;
 pub mod audit;
 pub mod clock;
 pub mod dlq;
 pub mod git;
+pub mod governance;
 pub mod identity;
+pub mod lost_end;
 pub mod process;
 pub mod queue;
 pub mod root_dir;

@@ -190,7 +190,7 @@ impl Trial {
         }
     }
 
-    fn next_job(&mut self) -> String {
+    pub(crate) fn next_job(&mut self) -> String {
         self.runs += 1;
         format!("crash-{}", self.runs)
     }

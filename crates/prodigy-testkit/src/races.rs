@@ -35,7 +35,8 @@ map:
           echo "curl: (7) Failed to connect to api.example port 443: Connection refused" >&2
           exit 7
         }
-    - name: announce
+    - id: announce
+      name: announce
       effects: external
       shell: echo "$PRODIGY_IDEMPOTENCY_KEY" >> "$OUTSIDE/effects"
 "#;
@@ -133,7 +134,7 @@ fn check_effects(outside: &Path, names: &[String]) -> Result<(), String> {
     for line in text.lines() {
         *effects.entry(line.to_owned()).or_default() += 1;
     }
-    once(&effects, names, |name| format!("{JOB}:{name}:2"), "announced")
+    once(&effects, names, |name| format!("{JOB}:{name}:announce"), "announced")
 }
 
 /// Checks that the audit trail holds one intent for each entry, and is whole.

@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Stop(commands::stop::StopArgs),
     Verify(commands::verify::VerifyArgs),
     Repair(commands::repair::RepairArgs),
+    Purge(commands::purge::PurgeArgs),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     Init(commands::init::InitArgs),

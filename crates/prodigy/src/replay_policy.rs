@@ -7,16 +7,26 @@ use std::{
 
 use prodigy_core::{
     diagnostic::{Diagnostic, Sources},
+    event::OwnerRule,
+    ids::hex,
     replay::{LoadedPolicy, Policy},
     workflow::Rejected,
 };
+use prodigy_engine::governance::{self, CommittedPolicy, OTHER_ENDING, PolicyError, PolicySource};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
-    config::repo_root, error::CliError, exit::Exit, input, output::Output, report::diagnostics,
+    commands::context::{git_error, store_error},
+    config::repo_root,
+    error::{CliError, explained},
+    exit::Exit,
+    input,
+    output::Output,
+    report::diagnostics,
 };
 
 /// Where the policy of a repository stands, from its root.
-pub(crate) const FILE: &str = ".prodigy/replay-policy.yml";
+pub(crate) const FILE: &str = governance::POLICY_FILE;
 
 /// What to do about a policy that cannot be used.
 const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is mended, nothing is \
@@ -28,27 +38,82 @@ const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is men
 /// not allow what the rest of the file forbids.
 pub(crate) fn load(repo_root: &Path, out: &mut Output) -> Result<Policy, CliError> {
     let path = repo_root.join(FILE);
+    refuse_other_ending(repo_root)?;
     if !is_there(&path) {
         return Ok(Policy::builtin().clone());
     }
-    parse(FILE, &own_text(&path, FILE)?, out)
+    let policy = parse(FILE, &own_text(&path, FILE)?, out)?;
+    Ok(policy.with_signers(|signers| sha256(&repo_root.join(signers))))
 }
 
-/// Returns the name of a repository's policy, for what does not decide by it; empty if it has none.
-pub(crate) fn snapshot(repo_root: &Path, out: &mut Output) -> String {
+/// Reads the policy of a branch; what is wrong with it is shown before the error is returned.
+pub(crate) fn committed(
+    source: &PolicySource,
+    out: &mut Output,
+) -> Result<CommittedPolicy, CliError> {
+    let committed = source.read().map_err(|error| policy_error(error, out))?;
+    show(&committed.sources, &committed.warnings, out);
+    for note in &committed.notes {
+        out.note(format_args!("note: {note}"));
+    }
+    Ok(committed)
+}
+
+/// Turns the reason why no policy can decide into an error for people.
+pub(crate) fn policy_error(error: PolicyError, out: &mut Output) -> CliError {
+    let hint = error.hint();
+    let shown = match error {
+        PolicyError::Rejected(rejected) => refused(FILE, &rejected, out),
+        PolicyError::Git(error) => return git_error(error),
+        PolicyError::Store(error) => return store_error(error),
+        PolicyError::Audit(_)
+        | PolicyError::Trail
+        | PolicyError::NotText
+        | PolicyError::OtherEnding
+        | PolicyError::Uncommitted { .. }
+        | PolicyError::Unconfirmed(_) => CliError::new(Exit::Invalid, explained(&error)),
+    };
+    match hint {
+        Some(hint) => shown.with_hint(hint),
+        None => shown,
+    }
+}
+
+/// Refuses a policy with a name that is not read, unless there is one that is.
+pub(crate) fn refuse_other_ending(repo_root: &Path) -> Result<(), CliError> {
+    if is_there(&repo_root.join(OTHER_ENDING)) && !is_there(&repo_root.join(FILE)) {
+        let error = PolicyError::OtherEnding;
+        let shown = CliError::new(Exit::Invalid, error.to_string());
+        return Err(match error.hint() {
+            Some(hint) => shown.with_hint(hint),
+            None => shown,
+        });
+    }
+    Ok(())
+}
+
+/// Returns the SHA-256 of a file, if it can be read.
+fn sha256(path: &Path) -> Option<String> {
+    std::fs::read(path).ok().map(|content| hex(&Sha256::digest(content)))
+}
+
+/// Returns the name of a repository's policy and the rules that name owners, for what does not
+/// decide by it; nothing if it has none.
+pub(crate) fn named(repo_root: &Path, out: &mut Output) -> (String, Vec<OwnerRule>) {
     let path = repo_root.join(FILE);
     if !is_there(&path) {
-        return String::new();
+        return (String::new(), Vec::new());
     }
     let policy = own_text(&path, FILE).map(|text| Policy::read(FILE, &text));
     if let Ok(Ok(loaded)) = policy {
-        return loaded.policy.snapshot().to_owned();
+        let policy = loaded.policy.with_signers(|signers| sha256(&repo_root.join(signers)));
+        return (policy.snapshot().to_owned(), policy.owner_rules());
     }
     out.note(format_args!(
         "note: `{FILE}` cannot be used, and nothing is replayed until it is mended: \
          `prodigy policy lint` lists what is wrong"
     ));
-    String::new()
+    (String::new(), Vec::new())
 }
 
 /// Reads a policy file that a person named.
@@ -59,7 +124,7 @@ pub(crate) fn read(path: &Path, out: &mut Output) -> Result<Policy, CliError> {
 /// Reads the text of a policy; what is wrong with it is shown before the error is returned.
 fn parse(shown: &str, text: &str, out: &mut Output) -> Result<Policy, CliError> {
     match Policy::read(shown, text) {
-        Ok(LoadedPolicy { policy, sources, warnings }) => {
+        Ok(LoadedPolicy { policy, sources, warnings, .. }) => {
             show(&sources, &warnings, out);
             Ok(policy)
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{
     Denied, Heard, Notice, Usage, claude_result,
     json::{self, Raw, partial},
-    limit::RateLimit,
+    limit::{RateLimit, UsedWindow},
     stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
     trouble::{Trouble, of_status},
     words::{one_line, passage},
@@ -205,9 +205,9 @@ fn user(line: &str, notices: &mut Vec<Notice>) -> Option<()> {
 fn rate_limit(heard: &mut Heard, event: Raw<'_>, notices: &mut Vec<Notice>) {
     let Some(event) = json::read::<Limited<'_>>(event) else { return };
     let Some(said) = RateLimit::read(event.rate_limit_info) else { return };
-    notices.extend(
-        said.windows.into_iter().map(|(window, share)| Notice::Utilization { window, share }),
-    );
+    notices.extend(said.windows.into_iter().map(|UsedWindow { name, share, resets_at }| {
+        Notice::Utilization { window: name, share, resets_at }
+    }));
     heard.limit.clone_from(&said.limit);
     notices.extend(said.limit.map(Notice::Limit));
 }

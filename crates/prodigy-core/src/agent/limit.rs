@@ -64,7 +64,7 @@ partial! {
 
 partial! {
     /// How far one limit is used up.
-    Window { utilization }
+    Window { utilization, resets_at = "resetsAt" }
 }
 
 /// What an event about the limits of the account says.
@@ -72,7 +72,14 @@ pub(super) struct RateLimit {
     /// The limit that stands in the way.
     pub(super) limit: Option<Limit>,
     /// How far each limit is used up.
-    pub(super) windows: Vec<(String, f64)>,
+    pub(super) windows: Vec<UsedWindow>,
+}
+
+/// How far one limit is used up, and when it begins anew.
+pub(super) struct UsedWindow {
+    pub(super) name: String,
+    pub(super) share: f64,
+    pub(super) resets_at: Option<Timestamp>,
 }
 
 impl RateLimit {
@@ -81,13 +88,18 @@ impl RateLimit {
         let info = json::read::<Info<'_>>(raw)?;
         let window = json::line(info.window);
         let windows: BTreeMap<String, Window<'_>> = json::read(info.windows).unwrap_or_default();
-        let share = |(name, window): (String, Window<'_>)| {
-            json::amount(window.utilization).map(|share| (name, share))
+        let named_reset = reset(info.resets_at);
+        let used = |(name, own): (String, Window<'_>)| {
+            // What the event says of the time is about the limit that it names.
+            let named = named_reset.filter(|_| window.as_deref() == Some(&name));
+            let resets_at = reset(own.resets_at).or(named);
+            json::amount(own.utilization).map(|share| UsedWindow { name, share, resets_at })
         };
-        let mut windows: Vec<(String, f64)> = windows.into_iter().filter_map(share).collect();
+        let mut windows: Vec<UsedWindow> = windows.into_iter().filter_map(used).collect();
         if windows.is_empty() {
             let alone = window.clone().zip(json::amount(info.utilization));
-            windows.extend(alone);
+            let resets_at = named_reset;
+            windows.extend(alone.map(|(name, share)| UsedWindow { name, share, resets_at }));
         }
         let limit = info.is_in_the_way().then(|| info.limit(window));
         Some(Self { limit, windows })
@@ -116,6 +128,11 @@ impl Info<'_> {
         let message = format!("the account's limit{name} is reached");
         Limit { kind, resets_at, window, message }
     }
+}
+
+/// Returns the moment that a field names, if it names one.
+fn reset(raw: Raw<'_>) -> Option<Timestamp> {
+    json::count(raw).and_then(moment)
 }
 
 /// Returns a moment that is given in seconds since 1970, or in milliseconds or less: which of

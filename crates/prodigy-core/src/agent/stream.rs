@@ -8,6 +8,7 @@ use super::{
     trouble::Trouble,
     words::{head, tail},
 };
+use crate::Timestamp;
 
 /// The longest answer that is kept.
 pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
@@ -81,6 +82,8 @@ pub enum Notice {
         window: String,
         /// The part that is used, where 1 is all of it. It can be more than all.
         share: f64,
+        /// When it begins anew, if the provider said so.
+        resets_at: Option<Timestamp>,
     },
     /// The agent gave an answer or gave up.
     ///

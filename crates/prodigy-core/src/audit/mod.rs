@@ -13,5 +13,5 @@ mod verify;
 
 pub use crate::event::IdentityKind;
 pub use chain::{ChainFlaw, ChainHead};
-pub use record::{AuditAction, AuditOutcome, AuditRecord, NewRecord};
+pub use record::{AuditAction, AuditOutcome, AuditRecord, NewRecord, RecordOrigin};
 pub use verify::{Verified, Verifier, verify};

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, event::IdentityKind, ids::JobId};
 
 /// What was done, or was to be done, to a dead letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditAction {
     /// The item is tried again.
@@ -36,10 +37,18 @@ pub enum AuditAction {
     Reject,
     /// The whole job is removed.
     Remove,
+    /// The end of a job's journal is lost, and the job goes on without it.
+    AcceptLostEnd,
+    /// A new trail begins, because the one before it is lost or cannot be relied on.
+    RestartTrail,
+    /// A part of an old job is deleted.
+    Purge,
+    /// A person takes a policy, or a file of signers, that a job committed for their own.
+    ConfirmPolicy,
 }
 
 /// What became of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditOutcome {
     /// It is about to be done: nothing has happened yet.
@@ -55,7 +64,7 @@ pub enum AuditOutcome {
 }
 
 /// What a record says, before it has its place in the chain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewRecord {
     /// Who.
     pub actor: String,
@@ -64,6 +73,7 @@ pub struct NewRecord {
     /// What.
     pub action: AuditAction,
     /// The job of the entry.
+    #[schemars(with = "String")]
     pub job: JobId,
     /// The item of the entry; empty if the record is about a group of entries.
     pub entry: String,
@@ -81,12 +91,32 @@ pub struct NewRecord {
     pub digest: Option<String>,
     /// Why, in the words of the actor.
     pub reason: Option<String>,
+    /// The last record that the job's journal had; it was on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_seq: Option<u64>,
     /// What became of it.
     pub outcome: AuditOutcome,
+    /// Where the record comes from; older records do not say it.
+    #[serde(flatten)]
+    pub origin: RecordOrigin,
+}
+
+/// The process that a record comes from, as the operating system tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordOrigin {
+    /// The name of the user that the process runs as, or its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_user: Option<String>,
+    /// The name of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Whether the process was started by a running step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automation: Option<bool>,
 }
 
 /// One record of the audit trail, in its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditRecord {
     /// Its number, from 1, without gaps.
     pub seq: u64,
@@ -122,7 +152,9 @@ impl NewRecord {
             policy_snapshot: None,
             digest: None,
             reason: None,
+            journal_seq: None,
             outcome: AuditOutcome::Intended,
+            origin: RecordOrigin::default(),
         }
     }
 
@@ -150,6 +182,10 @@ impl AuditAction {
         Self::Approve,
         Self::Reject,
         Self::Remove,
+        Self::AcceptLostEnd,
+        Self::RestartTrail,
+        Self::Purge,
+        Self::ConfirmPolicy,
     ];
 
     /// Returns its name, as records and people write it.
@@ -168,6 +204,10 @@ impl AuditAction {
             Self::Approve => "approve",
             Self::Reject => "reject",
             Self::Remove => "remove",
+            Self::AcceptLostEnd => "accept_lost_end",
+            Self::RestartTrail => "restart_trail",
+            Self::Purge => "purge",
+            Self::ConfirmPolicy => "confirm_policy",
         }
     }
 }

@@ -16,12 +16,13 @@ impl Letter {
     pub(super) fn agree(&mut self, record: &Record) {
         let at = record.timestamp;
         if let Event::ApprovalRequested(request) = &record.event {
-            let ApprovalRequested { digest, by, policy_snapshot, workflow_hash, .. } =
+            let ApprovalRequested { digest, by, policy_snapshot, workflow_hash, commit, .. } =
                 (**request).clone();
             self.approval = Some(Approval {
                 digest,
                 policy_snapshot,
                 workflow_hash,
+                commit,
                 forced: request.forced,
                 group: request.group.clone(),
                 needed: request.needed,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::seal::fingerprint;
+use super::{WorktreeArtifacts, seal::fingerprint};
 use crate::{
     Timestamp,
     effect::Effect,
@@ -63,7 +63,8 @@ pub struct DeadLetteredItem {
     pub idempotency_key: String,
     /// What decided over it: the SHA-256 of the rules in force.
     pub policy_snapshot: String,
-    /// When the first attempt began.
+    /// When the first attempt began; the time of the first failure stands first in
+    /// `failure_history`.
     pub first_attempt: Timestamp,
     /// When the last attempt ended.
     pub last_attempt: Timestamp,
@@ -77,7 +78,10 @@ pub struct DeadLetteredItem {
     pub error_pattern: String,
     /// Whether it can be replayed without anything being changed first.
     pub reprocess_eligible: bool,
-    /// Whether a person has to look at it first.
+    /// Whether a person has to look at it first. It follows from the reason code and from what may
+    /// have been changed outside, never from words such as "critical" in a message: anybody can print
+    /// those. A step that knows that its failure is critical writes the reason code to
+    /// `$PRODIGY_RESULT_FILE`.
     pub manual_review_required: bool,
     /// What the last attempt left behind.
     pub worktree_artifacts: Option<WorktreeArtifacts>,
@@ -138,7 +142,8 @@ pub struct FailureDetail {
     pub stack_trace: Option<String>,
     /// Who made the attempt.
     pub agent_id: String,
-    /// The step that failed: `shell: cargo test`.
+    /// The step that failed, by the name that progress shows: `shell: cargo test`, of a longer
+    /// command its first line; the path of a step that has no name: `map.2.1`.
     pub step_failed: String,
     /// How long the attempt took.
     pub duration_ms: u64,
@@ -153,7 +158,7 @@ pub struct FailureDetail {
     /// What the attempt cost.
     #[serde(default)]
     pub cost_usd: f64,
-    /// The agent's own name for its work.
+    /// The conversation of the agent that worked on it last; `null` if no agent was asked.
     #[serde(default)]
     pub session_id: Option<String>,
     /// The last lines of output.
@@ -191,29 +196,6 @@ pub enum ErrorType {
     NetworkError,
     /// None of these.
     Unknown,
-}
-
-/// What the last attempt left behind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorktreeArtifacts {
-    /// The worktree, or the reference that holds what was in it.
-    #[serde(default)]
-    pub worktree_path: Option<String>,
-    /// Its branch.
-    #[serde(default)]
-    pub branch_name: Option<String>,
-    /// The files that were changed and not committed.
-    #[serde(default)]
-    pub uncommitted_changes: Option<String>,
-    /// The file that holds those changes as a patch.
-    #[serde(default)]
-    pub patch_file: Option<String>,
-    /// The last lines of output.
-    #[serde(default)]
-    pub error_logs: Option<String>,
-    /// Whether the worktree was kept.
-    #[serde(default)]
-    pub preserved: bool,
 }
 
 /// Where an entry stands.

@@ -1,12 +1,13 @@
 //! How the records of an item change its letter.
 
 use super::{
-    AgentResult, AgentStatus, Closed, EntryStatus, Mark, WorktreeArtifacts, convert,
-    letter::{Begun, Death, JobFacts, Letter, MergingAttempt, UnderWay},
+    AgentResult, AgentStatus, Closed, EntryStatus, JobFacts, Mark, WorktreeArtifacts, convert,
+    letter::{Begun, Death, Letter, MergingAttempt, UnderWay},
 };
 use crate::{
     Timestamp,
-    event::{AgentCompleted, AgentFailed, Allowed, Event, LeftBehind, Record},
+    effect::Effect,
+    event::{AgentCompleted, AgentFailed, Allowed, Event, Record},
     failure::{Failure, FailureKind},
 };
 
@@ -27,13 +28,14 @@ impl Letter {
                     merging.cost_usd += cost_usd.unwrap_or_default();
                 }
             }
+            Event::AgentSessionStarted { session_id, .. } => self.note_session(session_id),
             Event::AgentFailed(failed) => self.fail(record, failed, origin),
             Event::AgentReleased { .. } => {
                 if let Some(under_way) = self.under_way.take() {
                     self.spend(under_way.cost_usd);
                 }
             }
-            Event::AgentCompleted(done) => self.complete(record, done),
+            Event::AgentCompleted(done) => self.complete(record, done, origin),
             Event::MergeConflict { paths, .. } => {
                 if let Some(merging) = &mut self.merging {
                     merging.conflict = Some(paths.clone());
@@ -45,13 +47,13 @@ impl Letter {
             Event::WorktreeMerged { .. } => {
                 if let Some(merging) = self.merging.take() {
                     self.spend(merging.cost_usd);
-                    self.succeed(record.timestamp, &merging.begun);
+                    self.succeed(record.timestamp, &merging.begun, origin);
                 }
             }
             Event::WorktreePreserved { path, left, .. } => {
-                self.keep(path, left.as_deref());
+                self.keep(record, path, left.as_deref(), origin);
             }
-            Event::ItemSkipped { reason, .. } => self.skip(record.timestamp, reason),
+            Event::ItemSkipped { reason, .. } => self.skip(record.timestamp, reason, origin),
             Event::ItemDeadLettered { attempts, failure } => {
                 self.die(record, *attempts, failure, origin);
             }
@@ -77,12 +79,8 @@ impl Letter {
                 }
             }
             Event::DlqItemRemoved { how, reason, by } => {
-                let closed = Closed {
-                    at: record.timestamp,
-                    reason: Some(reason.clone()),
-                    by: Some(by.clone()),
-                };
-                self.remove(*how, closed);
+                let (reason, by) = (Some(reason.clone()), Some(by.clone()));
+                self.remove(*how, Closed { at: record.timestamp, reason, by });
             }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -98,7 +96,8 @@ impl Letter {
             | Event::StepCompleted(_)
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
-            | crate::agent_news!()
+            | Event::AgentToolUsed { .. }
+            | Event::AgentWarned { .. }
             | crate::spending_news!()
             | crate::resolution_news!()
             | Event::WorktreeCreated { .. }
@@ -107,10 +106,11 @@ impl Letter {
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
-            | Event::CheckpointCreated { .. } => return,
+            | crate::journal_news!() => return,
         }
         let began = self.first_attempt.is_some();
-        self.commit_state = self.ledger.commit_state(began, &origin.run.found.external);
+        let is_done = self.is_done(origin.run.found.last_effect.as_deref());
+        self.commit_state = self.ledger.commit_state(began, is_done);
         // What changes nothing can be taken in again.
         if self.is_at_rest() && self.revision() != revision {
             self.seq = record.seq;
@@ -128,6 +128,25 @@ impl Letter {
             (death.replays, death.status) = (replays, EntryStatus::Replaying);
             death.closed = None;
         });
+    }
+
+    /// Returns whether the last attempt left nothing to do: it came to the last step, whose
+    /// effect is made, and its worktree holds nothing that would have to be merged.
+    fn is_done(&self, last_effect: Option<&str>) -> bool {
+        let Some(ended) = self.history.last() else { return false };
+        let is_last = |effect: &&Effect| {
+            effect.identity.as_deref() == last_effect && effect.attempt == ended.attempt_number
+        };
+        let effects = self.ledger.effects().iter().filter(|_| last_effect.is_some());
+        let Some(effect) = effects.filter(is_last).find(|effect| effect.is_made()) else {
+            return false;
+        };
+        let has_come_to_it = match &self.step {
+            Some(step) => *step == effect.step,
+            // prodigy died meanwhile.
+            None => ended.reason_code == FailureKind::Interrupted,
+        };
+        has_come_to_it && self.worktree.as_ref().is_none_or(WorktreeArtifacts::is_empty)
     }
 
     /// Returns whether nothing of the item is under way.
@@ -148,12 +167,23 @@ impl Letter {
             correlation_id: correlation.to_owned(),
             run: origin.run.clone(),
         };
-        self.under_way = Some(UnderWay { begun, seen: record.timestamp, cost_usd: 0.0 });
+        let seen = record.timestamp;
+        self.under_way = Some(UnderWay { begun, seen, cost_usd: 0.0, session_id: None });
+    }
+
+    /// Takes in the conversation of an agent: of the attempt, or of whoever resolves its conflict.
+    fn note_session(&mut self, session_id: &str) {
+        let under_way = self.under_way.as_mut().map(|under_way| &mut under_way.session_id);
+        let merging = self.merging.as_mut().map(|merging| &mut merging.session_id);
+        if let Some(session) = under_way.or(merging) {
+            *session = Some(session_id.to_owned());
+        }
     }
 
     /// Takes in what was known of an attempt since its beginning, once it has ended.
-    fn end(&mut self, begun: &Begun) {
-        self.worktree = self.left.take();
+    fn end(&mut self, begun: &Begun, origin: JobFacts<'_>) {
+        let left = self.left.take().unwrap_or_default();
+        self.worktree = Some(self.located(left, &begun.agent_id, origin));
         self.run.clone_from(&begun.run);
         if self.correlation_id.is_empty() {
             self.correlation_id.clone_from(&begun.correlation_id);
@@ -162,8 +192,10 @@ impl Letter {
     }
 
     fn fail(&mut self, record: &Record, failed: &AgentFailed, origin: JobFacts<'_>) {
+        let mut session_id = None;
         if let Some(under_way) = self.under_way.take() {
-            self.end(&under_way.begun);
+            self.end(&under_way.begun, origin);
+            session_id = under_way.session_id;
         }
         let began = *self.first_attempt.get_or_insert(record.timestamp);
         let step = failed.step.as_ref();
@@ -175,6 +207,7 @@ impl Letter {
             ended_at: record.timestamp,
             duration_ms: failed.duration_ms,
             cost_usd: failed.cost_usd,
+            session_id,
             // An attempt that did not get to a step printed nothing.
             json_log_location: step.map(|_| (origin.log)(&self.item_id, failed.attempt)),
             ..self.result(began)
@@ -188,24 +221,25 @@ impl Letter {
         }
     }
 
-    fn complete(&mut self, record: &Record, done: &AgentCompleted) {
+    fn complete(&mut self, record: &Record, done: &AgentCompleted, origin: JobFacts<'_>) {
         let Some(under_way) = self.under_way.take() else { return };
         let begun = Begun { attempt: done.attempt, ..under_way.begun };
         if !done.has_commits() {
             self.spend(done.cost_usd);
-            self.succeed(record.timestamp, &begun);
+            self.succeed(record.timestamp, &begun, origin);
             return;
         }
         self.merging = Some(MergingAttempt {
             begun,
             duration_ms: done.duration_ms,
             cost_usd: done.cost_usd,
+            session_id: under_way.session_id,
             conflict: None,
         });
     }
 
-    fn succeed(&mut self, at: Timestamp, begun: &Begun) {
-        self.end(begun);
+    fn succeed(&mut self, at: Timestamp, begun: &Begun, origin: JobFacts<'_>) {
+        self.end(begun, origin);
         let attempt = begun.attempt;
         if self.death.is_none() {
             self.is_over = true;
@@ -219,9 +253,9 @@ impl Letter {
         }
     }
 
-    fn skip(&mut self, at: Timestamp, reason: &str) {
+    fn skip(&mut self, at: Timestamp, reason: &str, origin: JobFacts<'_>) {
         if let Some(under_way) = self.under_way.take() {
-            self.end(&under_way.begun);
+            self.end(&under_way.begun, origin);
         }
         self.merging = None;
         if self.death.is_none() {
@@ -238,7 +272,7 @@ impl Letter {
     /// Takes in that the commits of an attempt are not used: it is tried again, or given up.
     fn give_up_merge(&mut self, at: Timestamp, reason: &str, tail: &str, origin: JobFacts<'_>) {
         let Some(merging) = self.merging.take() else { return };
-        self.end(&merging.begun);
+        self.end(&merging.begun, origin);
         let kind = match &merging.conflict {
             Some(_) => FailureKind::MergeConflict,
             None => FailureKind::Interrupted,
@@ -253,6 +287,7 @@ impl Letter {
             ended_at: at,
             duration_ms: merging.duration_ms,
             cost_usd: merging.cost_usd,
+            session_id: merging.session_id,
             json_log_location: Some((origin.log)(&self.item_id, merging.begun.attempt)),
             ..self.result(merging.begun.at)
         };
@@ -265,11 +300,11 @@ impl Letter {
 
     /// Takes in that nothing more will come of an attempt; returns whether there was one.
     fn give_up_attempt(&mut self, origin: JobFacts<'_>) -> bool {
-        let Some(UnderWay { begun, seen, cost_usd }) = self.under_way.take() else {
+        let Some(UnderWay { begun, seen, cost_usd, session_id }) = self.under_way.take() else {
             return false;
         };
-        self.end(&begun);
-        let message = "prodigy died or was stopped while it was under way";
+        self.end(&begun, origin);
+        let message = "it was cut off while it was under way";
         let took = seen.duration_since(begun.at);
         let result = AgentResult {
             agent_id: begun.agent_id,
@@ -277,6 +312,7 @@ impl Letter {
             ended_at: seen,
             duration_ms: u64::try_from(took.as_millis()).unwrap_or_default(),
             cost_usd,
+            session_id,
             json_log_location: Some((origin.log)(&self.item_id, begun.attempt)),
             ..self.result(begun.at)
         };
@@ -292,6 +328,8 @@ impl Letter {
             let result = AgentResult { status, ..self.result(record.timestamp) };
             self.add(&result, attempts);
         }
+        let left = self.worktree.take().unwrap_or_default();
+        self.worktree = Some(self.located(left, "", origin));
         // Nobody was asked about this death; what a replay used up stays to be told apart.
         self.approval.take_if(|approval| !approval.consumed);
         let before = self.death.take();
@@ -320,30 +358,6 @@ impl Letter {
         });
     }
 
-    fn keep(&mut self, path: &str, left: Option<&LeftBehind>) {
-        let left = left.cloned().unwrap_or_default();
-        let printed = self.history.last().map(|last| last.output_tail.clone());
-        // Without a path nothing new was kept, which takes nothing away.
-        let before = if self.is_at_rest() { self.worktree.take() } else { self.left.take() };
-        let before = before.and_then(|before| before.worktree_path);
-        let path = if path.is_empty() { before.unwrap_or_default() } else { path.to_owned() };
-        let artifacts = WorktreeArtifacts {
-            worktree_path: Some(path.clone()).filter(|path| !path.is_empty()),
-            branch_name: left.branch,
-            uncommitted_changes: left.uncommitted,
-            patch_file: left.patch,
-            error_logs: printed.filter(|printed| !printed.is_empty()),
-            // A reference holds what was in a worktree that is gone.
-            preserved: !path.is_empty() && !path.starts_with("refs/"),
-        };
-        if self.is_at_rest() {
-            self.worktree = Some(artifacts);
-            self.change(|_| {});
-        } else {
-            self.left = Some(artifacts);
-        }
-    }
-
     /// Adds a failed attempt to the history.
     fn add(&mut self, result: &AgentResult, attempt: u32) {
         self.spend(result.cost_usd);
@@ -369,6 +383,6 @@ impl Letter {
 }
 
 /// Returns who made an attempt.
-fn agent(record: &Record) -> String {
+pub(super) fn agent(record: &Record) -> String {
     record.agent_id.map(|agent| agent.to_string()).unwrap_or_default()
 }

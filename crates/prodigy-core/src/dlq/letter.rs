@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{
     AgentResult, AgentStatus, Closed, CommitState, DeadLetteredItem, Edit, EntryStatus,
-    FailureDetail, Mark, ReplayStatus, WorktreeArtifacts, convert, seal::fingerprint,
+    FailureDetail, Mark, ReplayStatus, RunFacts, WorktreeArtifacts, convert,
 };
 use crate::{
     Timestamp,
@@ -18,52 +18,6 @@ use crate::{
     ids::{ItemId, JobId},
     replay::approval::Approval,
 };
-
-/// What a letter has to know that is not in the records of its item.
-#[derive(Clone, Copy)]
-pub struct JobFacts<'a> {
-    /// What runs.
-    pub run: &'a RunFacts,
-    /// Returns the file with what an attempt of an item printed.
-    pub log: &'a dyn Fn(&ItemId, u32) -> String,
-}
-
-/// What runs, as far as it matters to dead letters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunFacts {
-    /// The SHA-256 of the workflow.
-    pub workflow_hash: String,
-    /// What its steps find.
-    pub found: Found,
-}
-
-impl RunFacts {
-    /// Takes in an event about the job as a whole.
-    pub fn apply(&mut self, event: &Event) {
-        if let Event::JobStarted(started) = event {
-            self.workflow_hash.clone_from(&started.workflow_hash);
-            self.found = started.found.clone().unwrap_or_default();
-        } else if let Event::JobResumed { workflow, found, .. } = event {
-            if let Some(workflow) = workflow {
-                self.workflow_hash.clone_from(&workflow.hash);
-            }
-            if let Some(found) = found {
-                self.found = (**found).clone();
-            }
-        }
-    }
-
-    /// Returns what names all of it: 16 hexadecimal digits.
-    pub fn fingerprint(&self) -> String {
-        fingerprint(&self.workflow_hash, &self.found.tool_hash, &self.found.env_hash)
-    }
-
-    /// Returns what names all of it, and what names it for attempts that did not write down
-    /// what they found: nothing may follow from that.
-    pub fn fingerprints(&self) -> [String; 2] {
-        [self.fingerprint(), fingerprint(&self.workflow_hash, "", "")]
-    }
-}
 
 /// What the records of one item add up to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,6 +77,9 @@ pub(super) struct UnderWay {
     /// When it was last heard of.
     pub(super) seen: Timestamp,
     pub(super) cost_usd: f64,
+    /// The conversation of the agent that worked on it last.
+    #[serde(default)]
+    pub(super) session_id: Option<String>,
 }
 
 /// An attempt that succeeded and whose commits are not merged yet.
@@ -131,6 +88,9 @@ pub(super) struct MergingAttempt {
     pub(super) begun: Begun,
     pub(super) duration_ms: u64,
     pub(super) cost_usd: f64,
+    /// The conversation of the agent that worked on it last.
+    #[serde(default)]
+    pub(super) session_id: Option<String>,
     /// The paths in conflict, once there was a conflict.
     pub(super) conflict: Option<Vec<String>>,
 }
@@ -188,11 +148,13 @@ impl Letter {
         let failure =
             Failure { cause: entry.cause_code, ..Failure::new(entry.reason_code, entry.reason) };
         let found = Found {
+            owners: Vec::new(),
             tool_hash: entry.tool_hash,
             env_hash: entry.env_hash,
             // It is known again as soon as something of the item runs.
-            external: Vec::new(),
+            last_effect: None,
             policy_snapshot: entry.policy_snapshot,
+            shares_worktree: false,
         };
         let death = Death {
             revision: entry.revision,
@@ -268,6 +230,7 @@ impl Letter {
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => false,
         }
     }
@@ -310,7 +273,7 @@ impl Letter {
         entry.approval.clone_from(&self.approval);
         entry.quarantine.clone_from(&death.quarantine);
         entry.released.clone_from(&death.released);
-        entry.owner.clone_from(&death.owner);
+        entry.owner = death.owner.clone().or_else(|| self.run.found.owner_of(&entry));
         entry.not_before = death.not_before;
         entry.tool_hash.clone_from(&self.run.found.tool_hash);
         entry.env_hash.clone_from(&self.run.found.env_hash);

@@ -3,10 +3,12 @@
 //! An entry is a view of the records of one item. It is stored as one JSON file that
 //! stands by itself, so that it can be read, and replayed, long after the job.
 
+mod artifacts;
 mod by_hand;
 mod convert;
 mod entry;
 mod happened;
+mod job_facts;
 mod letter;
 mod older;
 mod seal;
@@ -14,13 +16,15 @@ mod seal;
 mod tests;
 mod trace;
 
+pub use artifacts::{NO_CHANGES, WorktreeArtifacts};
 pub use convert::{
     AgentResult, AgentStatus, agent_result_to_dlq_item, classify_error, create_error_signature,
     create_failure_detail, extract_worktree_artifacts, is_reprocessable, requires_manual_review,
 };
 pub use entry::{
     Closed, CommitState, DeadLetteredItem, Edit, EntryStatus, ErrorType, FailureDetail, Mark,
-    ReplayStatus, SCHEMA_VERSION, WorktreeArtifacts,
+    ReplayStatus, SCHEMA_VERSION,
 };
-pub use letter::{JobFacts, Letter, RunFacts};
-pub use older::Unreadable;
+pub use job_facts::{JobFacts, RunFacts};
+pub use letter::Letter;
+pub use older::{EntryFile, Unreadable};

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentResult, AgentStatus, DeadLetteredItem, ErrorType, FailureDetail, SCHEMA_VERSION,
-    WorktreeArtifacts, convert, seal::record_hash,
+    AgentResult, AgentStatus, DeadLetteredItem, ErrorType, FailureDetail, ReplayStatus,
+    SCHEMA_VERSION, WorktreeArtifacts, convert, seal::record_hash,
 };
 use crate::{
     Timestamp,
@@ -34,11 +34,22 @@ struct Version {
     schema_version: u32,
 }
 
+/// What the file of an entry says besides its text; older shapes leave it to that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryFile {
+    /// The job whose file it is.
+    pub job: JobId,
+    /// The item that the file is named after.
+    pub item: Option<ItemId>,
+    /// When it was written.
+    pub written_at: Option<Timestamp>,
+}
+
 /// Everything that the shapes before [`SCHEMA_VERSION`] 2 have.
 #[derive(Deserialize)]
 struct Older {
-    item_id: ItemId,
-    item_data: Box<RawValue>,
+    item_id: Option<ItemId>,
+    item_data: Option<Box<RawValue>>,
     correlation_id: Option<String>,
     // Of the first shape of ours.
     job_id: Option<JobId>,
@@ -60,6 +71,11 @@ struct Older {
     error_details: Option<String>,
     failed_at: Option<Timestamp>,
     attempt_count: Option<u32>,
+    // Of the shape for triage, which knows of no items.
+    topic: Option<String>,
+    idempotency_key: Option<String>,
+    policy_snapshot: Option<String>,
+    replay_status: Option<ReplayStatus>,
 }
 
 /// A failed attempt as it was written without a reason code.
@@ -87,11 +103,11 @@ impl DeadLetteredItem {
     /// Reads a dead letter of a job, whatever the program that wrote it.
     ///
     /// The older shapes say less: what they leave out follows from what they say.
-    pub fn read(text: &str, job: &JobId) -> Result<Self, Unreadable> {
+    pub fn read(text: &str, file: &EntryFile) -> Result<Self, Unreadable> {
         let shape = |error: serde_json::Error| Unreadable::Shape(error.to_string());
         let Version { schema_version } = serde_json::from_str(text).map_err(shape)?;
         match schema_version {
-            0 | 1 => serde_json::from_str::<Older>(text).map_err(shape)?.modern(job),
+            0 | 1 => serde_json::from_str::<Older>(text).map_err(shape)?.modern(file),
             SCHEMA_VERSION => {
                 let entry: Self = serde_json::from_str(text).map_err(shape)?;
                 let is_whole = record_hash(text).as_deref() == Some(&entry.record_hash);
@@ -103,7 +119,16 @@ impl DeadLetteredItem {
 }
 
 impl Older {
-    fn modern(self, job: &JobId) -> Result<DeadLetteredItem, Unreadable> {
+    fn modern(self, file: &EntryFile) -> Result<DeadLetteredItem, Unreadable> {
+        let wrong = |why: &str| Unreadable::Shape(why.to_owned());
+        // Without a name of its own it is the one that its file is named after.
+        let named = self.topic.as_ref().and(file.item.clone());
+        let item_id = self.item_id.or(named).ok_or_else(|| wrong("it names no item"))?;
+        let item_data = match self.item_data {
+            Some(data) => data,
+            None if self.topic.is_some() => RawValue::NULL.to_owned(),
+            None => return Err(wrong("it has no `item_data`")),
+        };
         let history: Vec<FailureDetail> =
             self.failure_history.into_iter().map(OlderDetail::modern).collect();
         let last = history.last();
@@ -122,22 +147,22 @@ impl Older {
                 Failure { output_tail, ..Failure::new(kind, message) }
             }
             (None, None, None) => {
-                let message = self.reason.ok_or_else(|| {
-                    Unreadable::Shape("it does not say why the item failed".to_owned())
-                })?;
+                let message =
+                    self.reason.ok_or_else(|| wrong("it does not say why the item failed"))?;
                 Failure::new(self.reason_code.unwrap_or(FailureKind::Unclassified), message)
             }
         };
         let ended = self.last_attempt.or(self.failed_at).or(last.map(|last| last.timestamp));
-        let ended_at = ended
-            .ok_or_else(|| Unreadable::Shape("it does not say when the item failed".to_owned()))?;
+        let written = file.written_at.filter(|_| self.topic.is_some());
+        let ended_at =
+            ended.or(written).ok_or_else(|| wrong("it does not say when the item failed"))?;
         let counts = [self.attempts, self.attempt_count, self.failure_count];
         let attempts = counts.into_iter().flatten().next();
         let attempts = attempts.unwrap_or_else(|| last.map_or(1, |last| last.attempt_number));
         let agent_id = last.map(|last| last.agent_id.clone()).unwrap_or_default();
         let result = AgentResult {
-            job_id: self.job_id.unwrap_or_else(|| job.clone()),
-            item_id: self.item_id,
+            job_id: self.job_id.unwrap_or_else(|| file.job.clone()),
+            item_id,
             agent_id,
             correlation_id: self.correlation_id.unwrap_or_default(),
             workflow_hash: String::new(),
@@ -153,9 +178,16 @@ impl Older {
             worktree: self.worktree_artifacts,
             journal_seq: 0,
         };
-        let entry = convert::agent_result_to_dlq_item(&result, &self.item_data, attempts);
-        let mut entry = entry
-            .ok_or_else(|| Unreadable::Shape("it does not say why the item failed".to_owned()))?;
+        let entry = convert::agent_result_to_dlq_item(&result, &item_data, attempts);
+        let mut entry = entry.ok_or_else(|| wrong("it does not say why the item failed"))?;
+        entry.topic = self.topic.unwrap_or(entry.topic);
+        entry.idempotency_key = self.idempotency_key.unwrap_or(entry.idempotency_key);
+        entry.policy_snapshot = self.policy_snapshot.unwrap_or(entry.policy_snapshot);
+        if let Some(next) = self.replay_status {
+            entry.replay_status = next;
+            entry.reprocess_eligible = next == ReplayStatus::Pending;
+            entry.manual_review_required = next == ReplayStatus::PendingReview;
+        }
         entry.failure_count = self.failure_count.unwrap_or(attempts);
         if !history.is_empty() {
             entry.failure_history = history;

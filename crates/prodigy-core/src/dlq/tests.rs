@@ -144,27 +144,36 @@ fn an_attempt_that_left_nothing_behind_has_no_artifacts() {
     assert_eq!(extract_worktree_artifacts(&result), None);
 }
 
+/// Returns the file of an item of `job-1`.
+fn file() -> EntryFile {
+    EntryFile {
+        job: "job-1".parse().unwrap(),
+        item: Some("step_3".parse().unwrap()),
+        written_at: Some("2026-08-24T10:15:02Z".parse().unwrap()),
+    }
+}
+
 fn read(value: &Value) -> Result<DeadLetteredItem, Unreadable> {
-    DeadLetteredItem::read(&value.to_string(), &"job-1".parse().unwrap())
+    DeadLetteredItem::read(&value.to_string(), &file())
 }
 
 #[test]
 fn what_was_written_is_read_and_a_change_is_seen() {
     let entry = agent_result_to_dlq_item(&result(failed("x")), &raw("[1.10]"), 1).unwrap();
     let text = shown(&entry);
-    let again = DeadLetteredItem::read(&text, &entry.job_id).unwrap();
+    let again = DeadLetteredItem::read(&text, &file()).unwrap();
     assert_eq!(shown(&again), text);
     for (from, to) in [("\"attempts\": 1", "\"attempts\": 2"), ("[1.10]", "[1.11]")] {
         assert!(text.contains(from));
         let changed = text.replace(from, to);
-        let error = DeadLetteredItem::read(&changed, &entry.job_id).unwrap_err();
+        let error = DeadLetteredItem::read(&changed, &file()).unwrap_err();
         assert_eq!(error, Unreadable::Altered);
     }
     let newer = text.replace("\"schema_version\": 2", "\"schema_version\": 3");
-    let error = DeadLetteredItem::read(&newer, &entry.job_id).unwrap_err();
+    let error = DeadLetteredItem::read(&newer, &file()).unwrap_err();
     insta::assert_snapshot!(error, @"it was written by a newer prodigy: its version is 3");
     let half = &text[..text.len() / 2];
-    let error = DeadLetteredItem::read(half, &entry.job_id).unwrap_err();
+    let error = DeadLetteredItem::read(half, &file()).unwrap_err();
     assert!(matches!(error, Unreadable::Shape(_)), "{error}");
 }
 
@@ -340,6 +349,31 @@ fn the_flat_shape_is_read() {
 }
 
 #[test]
+fn the_shape_for_triage_is_read_and_named_after_its_file() {
+    let entry = read(&json!({
+        "job_id": "job_74c2",
+        "topic": "tool.github.pr.create",
+        "status": "FAILED",
+        "reason_code": "max_scheduling_retries",
+        "reason": "max scheduling retries exceeded (attempts=50)",
+        "attempts": 50,
+        "idempotency_key": "run_2f91:step_3",
+        "policy_snapshot": "sha256:ab91",
+        "replay_status": "pending_review",
+    }));
+    let entry = entry.unwrap();
+    assert_eq!((entry.job_id.as_str(), entry.item_id.as_str()), ("job_74c2", "step_3"));
+    assert_eq!((entry.topic.as_str(), entry.attempts), ("tool.github.pr.create", 50));
+    assert_eq!(entry.reason_code, FailureKind::MaxSchedulingRetries);
+    assert_eq!(entry.idempotency_key, "run_2f91:step_3");
+    assert_eq!(entry.policy_snapshot, "sha256:ab91");
+    assert!(entry.manual_review_required);
+    assert!(!entry.reprocess_eligible);
+    assert_eq!(entry.item_data.get(), "null");
+    assert_eq!(entry.last_attempt, "2026-08-24T10:15:02Z".parse().unwrap());
+}
+
+#[test]
 fn the_first_shape_of_our_own_is_read() {
     let entry = read(&json!({
         "schema_version": 1,
@@ -369,8 +403,8 @@ fn what_is_no_dead_letter_is_named() {
     ];
     let errors = bad.map(|value| read(&value).unwrap_err().to_string());
     insta::assert_snapshot!(errors.join("\n"), @"
-        it is not a dead letter: invalid length 0, expected struct Older with 19 elements at line 1 column 2
-        it is not a dead letter: missing field `item_id` at line 1 column 2
+        it is not a dead letter: invalid length 0, expected struct Older with 23 elements at line 1 column 2
+        it is not a dead letter: it names no item
         it is not a dead letter: `../x` is not a usable name: use letters, digits, `.`, `_` and `-`, start with a letter or digit, at most 120 characters at line 1 column 17
         it is not a dead letter: it does not say why the item failed
         it is not a dead letter: it does not say when the item failed

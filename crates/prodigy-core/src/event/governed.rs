@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::{Timestamp, dlq::DeadLetteredItem, replay::Match};
 
 /// What steps find where they run: if it changes, what failed may succeed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,12 +12,43 @@ pub struct Found {
     pub tool_hash: String,
     /// The SHA-256 of the variables that the workflow sets.
     pub env_hash: String,
-    /// The paths of the steps of an item that change something outside.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub external: Vec<String>,
+    /// The identity of the last step of the items, if it makes an effect and nothing is left to
+    /// do once that is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_effect: Option<String>,
     /// The policy of the repository; left out if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_snapshot: String,
+    /// Whether the items have no worktrees of their own: all work in that of the job.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shares_worktree: bool,
+    /// The rules of that policy that say who looks after dead letters; the first that matches
+    /// decides. Left out if none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<OwnerRule>,
+}
+
+impl Found {
+    /// Returns who looks after an entry by the policy that was in force when its item failed.
+    pub(crate) fn owner_of(&self, entry: &DeadLetteredItem) -> Option<String> {
+        let step = entry.failure_history.last().map_or("", |last| last.step_failed.as_str());
+        let (steps, signature) = ([step, entry.topic.as_str()], &entry.error_signature);
+        let is_for = |rule: &&OwnerRule| {
+            rule.matches.is_for(entry.reason_code, steps, entry.attempts, signature)
+        };
+        self.owners.iter().find(is_for)?.owner.clone()
+    }
+}
+
+/// A rule of a policy as far as it says who looks after dead letters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerRule {
+    /// The dead letters that it is for.
+    #[serde(rename = "match")]
+    pub matches: Match,
+    /// The owner; none if the rule names nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// What was changed about an entry of the dead letter queue.
@@ -68,6 +99,9 @@ pub struct ApprovalRequested {
     /// The SHA-256 of the workflow that would run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workflow_hash: String,
+    /// The commit that the replay would run on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit: String,
     /// Whether somebody takes it on themselves to lift what speaks against the replay.
     #[serde(default, skip_serializing_if = "is_false")]
     pub forced: bool,

@@ -36,6 +36,14 @@ macro_rules! effect_news {
     };
 }
 
+/// What the journal says about itself.
+#[macro_export]
+macro_rules! journal_news {
+    () => {
+        $crate::event::Event::JournalEndLost { .. } | $crate::event::Event::CheckpointCreated { .. }
+    };
+}
+
 /// What people say to a replay.
 #[macro_export]
 macro_rules! approval_news {

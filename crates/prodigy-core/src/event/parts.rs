@@ -145,6 +145,31 @@ pub struct ChangedWorkflow {
     /// How many steps the reduce phase has.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reduce_steps: u32,
+    /// The top-level steps that are done, from 0, of the phase that is under way; older records
+    /// have none: the first ones are done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Vec<u32>>,
+    /// The steps of effects that have another identity now.
+    #[serde(default, skip_serializing_if = "RenamedSteps::is_empty")]
+    pub renamed: RenamedSteps,
+}
+
+/// The steps of effects that have another identity in the workflow that a job goes on with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RenamedSteps {
+    /// The identity of steps that were recorded by their path alone, by that path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths: BTreeMap<String, String>,
+    /// The identity of others, by the one they were recorded with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<String, String>,
+}
+
+impl RenamedSteps {
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.identities.is_empty()
+    }
 }
 
 /// What it means for a job that dead letters are tried again.
@@ -194,6 +219,9 @@ pub struct AgentCompleted {
     /// they are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncommitted: u32,
+    /// `success`: so that this record can be told from others by its fields alone.
+    #[serde(default)]
+    pub status: AttemptStatus,
     /// What it cost.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cost_usd: f64,
@@ -219,11 +247,23 @@ impl AgentCompleted {
     }
 }
 
+/// The end of an attempt that did not fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptStatus {
+    /// It did its work.
+    #[default]
+    Success,
+}
+
 /// How an attempt failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentFailed {
     /// Which attempt this was, from 1.
     pub attempt: u32,
+    /// The name of the item's work over all attempts; older journals leave it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub correlation_id: String,
     /// The step that failed, if it was a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,

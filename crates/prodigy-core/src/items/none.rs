@@ -2,7 +2,7 @@
 
 use super::{
     Error, Items, Selection,
-    select::{extract, filter},
+    select::{extract, filter, make_distinct},
 };
 
 /// Returns why a selection leaves no item of an input; `from` is what the input is called.
@@ -18,14 +18,19 @@ pub fn why_none(input: Items<'_>, selection: &Selection, from: &str) -> Result<S
             None => format!("{from} holds none"),
         });
     }
-    let left = filter(values, selection)?.len();
+    let mut candidates = filter(values, selection)?;
+    if selection.distinct.is_some() {
+        make_distinct(&mut candidates);
+    }
+    let left = candidates.len();
+    let how = if selection.distinct.is_some() { " distinct items" } else { "" };
     Ok(match &selection.filter {
         Some(filter) if left == 0 => {
             format!("`filter: {}` leaves none of the {found} in {from}", filter.source())
         }
         Some(_) | None if selection.max_items == Some(0) => "`max_items` is 0".to_owned(),
         Some(_) | None => {
-            format!("`offset: {}` passes over all of the {left} in {from}", selection.offset)
+            format!("`offset: {}` passes over all of the {left}{how} in {from}", selection.offset)
         }
     })
 }

@@ -84,12 +84,17 @@ pub fn select(input: Items<'_>, selection: &Selection) -> Result<Vec<Item>, Erro
         });
     }
     if selection.distinct.is_some() {
-        let mut seen = BTreeSet::new();
-        candidates.retain_mut(|candidate| seen.insert(candidate.identity.take()));
+        make_distinct(&mut candidates);
     }
     let most = selection.max_items.unwrap_or(usize::MAX);
     let chosen: Vec<_> = candidates.into_iter().skip(selection.offset).take(most).collect();
     name(chosen, selection.item_key.as_ref())
+}
+
+/// Keeps the first of those that are the same.
+pub(super) fn make_distinct(candidates: &mut Vec<Candidate<'_>>) {
+    let mut seen = BTreeSet::new();
+    candidates.retain_mut(|candidate| seen.insert(candidate.identity.take()));
 }
 
 /// Finds the items in an input.

@@ -1,10 +1,28 @@
 //! What becomes of a job that is taken up again.
 
-use super::{End, Job};
+use super::{End, Job, map::MapState};
 use crate::{
     Timestamp,
-    event::{ChangedWorkflow, PauseReason, PhaseName, Reopened},
+    effect::Ledger,
+    event::{ChangedWorkflow, Event, PauseReason, PhaseName, Record, RenamedSteps, Reopened},
+    ids::ItemId,
 };
+
+impl MapState {
+    /// Gives an item the effects that are known of it.
+    fn set_ledger(&mut self, id: &ItemId, ledger: Ledger) {
+        if let Some(item) = self.items.iter_mut().find(|item| item.id == *id) {
+            item.ledger = Some(Box::new(ledger));
+        }
+    }
+
+    /// Takes in that the steps of effects have other identities now.
+    pub(super) fn rename_effects(&mut self, renamed: &RenamedSteps) {
+        for ledger in self.items.iter_mut().filter_map(|item| item.ledger.as_mut()) {
+            ledger.rename(renamed);
+        }
+    }
+}
 
 impl Job {
     /// Takes in that the job stopped before its end.
@@ -33,6 +51,15 @@ impl Job {
         self.checkout_update = None;
     }
 
+    /// Takes in what is known of the changes outside that the job's own steps make.
+    pub(super) fn apply_effect(&mut self, event: &Event) {
+        if let Event::JournalEndLost { .. } = event {
+            self.lose_end();
+        } else {
+            self.ledger.apply(event);
+        }
+    }
+
     /// Takes in that the job was taken up again.
     pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>, now: Timestamp) {
         self.end = None;
@@ -42,6 +69,7 @@ impl Job {
             started.steps = workflow.steps;
             started.setup_steps = workflow.setup_steps;
             started.reduce_steps = workflow.reduce_steps;
+            self.take_over(workflow);
         }
         // Whoever resumes it may have set more money aside.
         self.overspent = None;
@@ -51,6 +79,48 @@ impl Job {
         if let Some(map) = &mut self.map {
             map.release(true);
             map.forgive();
+        }
+    }
+
+    /// Takes in that the end of the journal is lost: nobody knows what was done since.
+    pub(super) fn lose_end(&mut self) {
+        self.end_lost = true;
+        self.ledger.lose_end();
+        self.carried.values_mut().for_each(Ledger::lose_end);
+        let items = self.map.iter_mut().flat_map(|map| &mut map.items);
+        items.filter_map(|item| item.ledger.as_mut()).for_each(|ledger| ledger.lose_end());
+    }
+
+    /// Takes in which steps of another workflow are done, and what those with effects are.
+    fn take_over(&mut self, workflow: &ChangedWorkflow) {
+        self.ledger.rename(&workflow.renamed);
+        self.carried.values_mut().for_each(|ledger| ledger.rename(&workflow.renamed));
+        if let Some(map) = &mut self.map {
+            map.rename_effects(&workflow.renamed);
+        }
+        let Some(done) = &workflow.done else { return };
+        self.done = u32::try_from(done.len()).unwrap_or(u32::MAX);
+        let are_first = (0..).zip(done).all(|(number, at)| number == *at);
+        self.done_apart = done.iter().copied().filter(|_| !are_first).collect();
+    }
+
+    /// Takes in a record of an effect whose item is not known yet; returns whether it is one.
+    pub(super) fn keep_for_later(&mut self, record: &Record) -> bool {
+        let Some(id) = &record.item_id else { return false };
+        let is_known = self.map.as_ref().is_some_and(|map| map.find(id).is_some());
+        if is_known || !matches!(record.event, crate::effect_news!()) {
+            return false;
+        }
+        self.carried.entry(id.clone()).or_default().apply(&record.event);
+        true
+    }
+
+    /// Gives an item that was just chosen the effects that were carried over for it.
+    pub(super) fn hand_over(&mut self, record: &Record) {
+        let (Event::ItemQueued {}, Some(id)) = (&record.event, &record.item_id) else { return };
+        let Some(ledger) = self.carried.remove(id) else { return };
+        if let Some(map) = &mut self.map {
+            map.set_ledger(id, ledger);
         }
     }
 

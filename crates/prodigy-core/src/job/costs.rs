@@ -167,6 +167,7 @@ fn is_end_of_attempt(event: &Event) -> bool {
         | Event::GitTampering { .. }
         | Event::CheckoutUpdateStarted(_)
         | Event::CheckoutChanged { .. }
+        | Event::JournalEndLost { .. }
         | Event::CheckpointCreated { .. } => false,
     }
 }

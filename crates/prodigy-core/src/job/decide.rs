@@ -3,8 +3,8 @@
 use super::{
     Job, StepNames, dispatch,
     items::{ItemAction, ItemInput, MapRules},
+    position::top_level_path,
     spending::{self, Spending},
-    state::top_level_path,
 };
 use crate::{
     Timestamp,
@@ -369,7 +369,10 @@ fn start_step(
     }
     let attempt = 1;
     actions.push(Action::RunStep { phase, path: path.clone(), round, index, attempt });
-    let event = Event::StepStarted { step: path, name: name.cloned().unwrap_or_default(), attempt };
+    let identities = surroundings.names.identities.of_phase(phase);
+    let identity = usize::try_from(index).ok().and_then(|index| identities.get(index)).cloned();
+    let name = name.cloned().unwrap_or_default();
+    let event = Event::StepStarted { step: path, name, attempt, identity };
     Decision { facts: vec![event.into()], actions, ..Decision::default() }
 }
 

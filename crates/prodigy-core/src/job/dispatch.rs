@@ -187,8 +187,9 @@ fn given_up(item: &ItemState) -> Option<Event> {
         let message = "prodigy died while it was under way, three times";
         Failure::new(FailureKind::PoisonRepeat, message)
     } else if item.is_uncertain() && !matches!(item.stage, Stage::Conflicted(_)) {
-        let message = "prodigy died while something outside was being changed; \
-                       whether it was is not known";
+        let how = if item.is_stopped { "the run was stopped" } else { "prodigy died" };
+        let message =
+            format!("{how} while something outside was being changed; whether it was is not known");
         Failure::new(FailureKind::Interrupted, message).uncertain()
     } else {
         return None;

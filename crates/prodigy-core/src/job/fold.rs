@@ -1,7 +1,7 @@
 //! How events change what is known of the items.
 
 use super::{
-    FailedAttempt, Setback,
+    FailedAttempt, FailedStepKinds, Setback,
     map::{Conflict, ItemState, MapState, Merging, Stage},
 };
 use crate::{
@@ -134,6 +134,7 @@ impl MapState {
             | Event::BudgetExceeded { .. }
             | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => Err(Misplaced),
         }
     }
@@ -153,6 +154,8 @@ impl MapState {
             replays: 0,
             died: None,
             lost: 0,
+            is_stopped: false,
+            failed_steps: FailedStepKinds::default(),
             correlation_id: None,
             ledger: None,
             edited: None,
@@ -234,7 +237,7 @@ impl MapState {
         let item = self.item_mut(at)?;
         item.attempts += 1;
         item.setbacks = Vec::new();
-        self.counts.count_failed_steps(done);
+        item.failed_steps = FailedStepKinds::of(done);
         if done.has_commits() {
             let AgentCompleted { base, head, commits, .. } = done.clone();
             self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
@@ -249,8 +252,7 @@ impl MapState {
         };
         self.breaker.ended(false, probe);
         let item = self.item_mut(at)?;
-        item.attempts += 1;
-        item.failed += 1;
+        (item.attempts, item.failed) = (item.attempts + 1, item.failed + 1);
         Setback::of(failed.attempt, failed.step.as_deref(), &failed.failure)
             .remember(&mut item.setbacks);
         match failed.then {
@@ -308,6 +310,7 @@ impl MapState {
             // The places come from the index, so the item is there.
             let Ok(item) = self.item_mut(at) else { continue };
             item.lost += u32::from(by_a_crash);
+            item.is_stopped = !by_a_crash;
             if let Some(stage) = waiting(&item.stage) {
                 self.enter(at, stage).ok();
             }
@@ -322,10 +325,10 @@ impl MapState {
     /// Takes in that an item has come to its end, and why if it failed.
     fn end(&mut self, at: u32, stage: Stage, why: Option<&Failure>) -> Result<(), Misplaced> {
         self.leave_end(at)?;
-        let counts = &mut self.counts;
-        let count = match stage {
-            Stage::DeadLettered => &mut counts.dead_lettered,
-            Stage::Skipped => &mut counts.skipped,
+        let failed_steps = std::mem::take(&mut self.item_mut(at)?.failed_steps);
+        match stage {
+            Stage::DeadLettered => self.counts.dead_lettered += 1,
+            Stage::Skipped => self.counts.skipped += 1,
             Stage::Successful
             | Stage::Pending
             | Stage::Waiting { .. }
@@ -334,9 +337,8 @@ impl MapState {
             | Stage::Unhandled(_)
             | Stage::Merging(_)
             | Stage::Conflicted(_)
-            | Stage::Resolving { .. } => &mut counts.successful,
-        };
-        *count += 1;
+            | Stage::Resolving { .. } => self.counts.count_success(failed_steps),
+        }
         // That a dead letter is still one is no news, and nothing to stop a job for.
         let item = self.item_mut(at)?;
         if item.replays == 0 {

@@ -61,3 +61,10 @@ impl Index {
         }
     }
 }
+
+impl Stage {
+    /// Returns whether the item is at its end.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Successful | Self::DeadLettered | Self::Skipped)
+    }
+}

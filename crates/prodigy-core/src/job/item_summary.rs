@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Activity, ItemCounts, MapState, Pace, Stage};
+use super::{Activity, FailedStepKinds, ItemCounts, MapState, Pace, Stage};
 use crate::{
     Timestamp,
-    event::{AfterAttempt, Event, Record, Withdrawal},
+    event::{AfterAttempt, AgentCompleted, Event, Record, Withdrawal},
     ids::{AgentId, ItemId},
     metrics::{Counted, ErrorMetrics, Tally},
     policy::Breaker,
@@ -33,6 +33,8 @@ pub struct ItemSummary {
     pub circuit: Option<Circuit>,
     /// How fast items come to their end.
     pub pace: Pace,
+    /// The failed steps of items that are done but for the merge of their commits.
+    failed_steps: BTreeMap<ItemId, FailedStepKinds>,
     /// Why items failed.
     tally: Tally,
     /// The dead letters, and where they are counted.
@@ -80,6 +82,9 @@ impl ItemSummary {
         items.counts = map.counts;
         let merging = map.merging().iter().filter_map(|at| map.item(*at));
         items.merging.extend(merging.map(|item| item.id.clone()));
+        let failed_steps = map.items.iter().filter(|item| !item.failed_steps.is_none());
+        items.failed_steps =
+            failed_steps.map(|item| (item.id.clone(), item.failed_steps)).collect();
         items.circuit = match map.breaker {
             Breaker::Closed { .. } => None,
             Breaker::Open { until } => Some(Circuit::Open { until }),
@@ -136,15 +141,8 @@ impl ItemSummary {
             Event::AgentStarted { attempt, .. }
             | Event::HandlerRestarted { attempt, .. }
             | Event::ResolutionStarted { attempt, .. } => self.occupy(record, *attempt),
-            Event::AgentCompleted(done) => {
-                self.free(record);
-                self.counts.count_failed_steps(done);
-                match &record.item_id {
-                    Some(item) if done.has_commits() => drop(self.merging.insert(item.clone())),
-                    Some(_) | None => self.end(record, |counts| &mut counts.successful),
-                }
-            }
-            Event::WorktreeMerged { .. } => self.end(record, |counts| &mut counts.successful),
+            Event::AgentCompleted(done) => self.complete(record, done),
+            Event::WorktreeMerged { .. } => self.succeed(record),
             Event::AgentFailed(failed) if failed.then != AfterAttempt::Handler => self.free(record),
             // What it comes to is in the next record.
             Event::AgentReleased { .. }
@@ -159,13 +157,13 @@ impl ItemSummary {
                 self.retried += 1;
             }
             Event::ItemSkipped { failure, .. } => {
-                self.end(record, |counts| &mut counts.skipped);
+                self.end(record, |counts| counts.skipped += 1);
                 if let Some(item) = &record.item_id {
                     self.tally.add(failure, item);
                 }
             }
             Event::ItemDeadLettered { failure, .. } => {
-                self.end(record, |counts| &mut counts.dead_lettered);
+                self.end(record, |counts| counts.dead_lettered += 1);
                 if let Some(item) = &record.item_id {
                     let counted = self.tally.add(failure, item);
                     self.dead.insert(item.clone(), counted);
@@ -225,6 +223,7 @@ impl ItemSummary {
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!()
             | crate::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -246,10 +245,33 @@ impl ItemSummary {
         Some(counted)
     }
 
-    /// Takes in that an item came to its end.
-    fn end(&mut self, record: &Record, count: fn(&mut ItemCounts) -> &mut u32) {
+    /// Takes in that an attempt succeeded; with commits the item ends when they are merged.
+    fn complete(&mut self, record: &Record, done: &AgentCompleted) {
         self.free(record);
-        *count(&mut self.counts) += 1;
+        if let Some(item) = &record.item_id {
+            self.failed_steps.insert(item.clone(), FailedStepKinds::of(done));
+            if done.has_commits() {
+                self.merging.insert(item.clone());
+                return;
+            }
+        }
+        self.succeed(record);
+    }
+
+    /// Takes in that an item is done.
+    fn succeed(&mut self, record: &Record) {
+        let known = record.item_id.as_ref().and_then(|item| self.failed_steps.get(item));
+        let failed_steps = known.copied().unwrap_or_default();
+        self.end(record, |counts| counts.count_success(failed_steps));
+    }
+
+    /// Takes in that an item came to its end.
+    fn end(&mut self, record: &Record, count: impl FnOnce(&mut ItemCounts)) {
+        self.free(record);
+        if let Some(item) = &record.item_id {
+            self.failed_steps.remove(item);
+        }
+        count(&mut self.counts);
         self.pace.ended(record.timestamp);
     }
 

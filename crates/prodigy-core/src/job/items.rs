@@ -271,7 +271,17 @@ pub(super) fn hear(
             let name = step.as_deref().and_then(|path| surroundings.names.of_item(path));
             // An exit code alone says nothing: many items fail with the same one.
             let failure = told(failure, name.as_deref());
-            let failed = AgentFailed { attempt, step, name, failure, duration_ms, cost_usd, then };
+            let correlation_id = String::new();
+            let failed = AgentFailed {
+                attempt,
+                correlation_id,
+                step,
+                name,
+                failure,
+                duration_ms,
+                cost_usd,
+                then,
+            };
             scene.failed(agent, item, failed, secured)
         }
         ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured } => {

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailedAttempt, Setback, index::Index};
+use super::{FailedAttempt, FailedStepKinds, ItemCounts, Setback, index::Index};
 use crate::{
     Timestamp,
     effect::Ledger,
-    event::AgentCompleted,
     ids::{AgentId, ItemId},
     metrics::{Counted, Tally},
     policy::{Breaker, Judged},
@@ -100,6 +99,12 @@ pub struct ItemState {
     /// How often prodigy died while it was under way.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
+    /// Whether the last attempt that was cut off was stopped, rather than lost with prodigy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
+    /// The failed steps of the attempt that succeeded, until its commits are merged.
+    #[serde(default, skip_serializing_if = "FailedStepKinds::is_none")]
+    pub failed_steps: FailedStepKinds,
     /// The name of its work over all attempts, once there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
@@ -190,40 +195,6 @@ pub struct Conflict {
     pub commits: Merging,
     /// The paths in conflict.
     pub paths: Vec<String>,
-}
-
-/// How many items ended in which way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ItemCounts {
-    /// Done.
-    pub successful: u32,
-    /// Done, with a failed step that was recovered; part of `successful`.
-    pub recovered: u32,
-    /// Done, with a failed step that was ignored and none that was recovered; part of `successful`.
-    #[serde(default)]
-    pub ignored: u32,
-    /// In the dead letter queue.
-    pub dead_lettered: u32,
-    /// Left out.
-    pub skipped: u32,
-}
-
-impl ItemCounts {
-    /// Counts the failed steps of an item that is done.
-    pub(super) fn count_failed_steps(&mut self, done: &AgentCompleted) {
-        self.recovered += u32::from(done.recovered > 0);
-        self.ignored += u32::from(done.recovered == 0 && done.ignored > 0);
-    }
-
-    /// Returns how many items ended.
-    pub fn finished(self) -> u32 {
-        self.successful + self.failed()
-    }
-
-    /// Returns how many items ended without being done.
-    pub fn failed(self) -> u32 {
-        self.dead_lettered + self.skipped
-    }
 }
 
 impl MapState {

@@ -2,7 +2,7 @@
 
 use crate::{
     event::PhaseName,
-    workflow::{Body, MapReduce, OnItemFailure, Phase, Step, Workflow},
+    workflow::{Body, MapReduce, OnItemFailure, Phase, Step, StepAddress, Workflow},
 };
 
 /// What progress calls the top-level steps.
@@ -16,6 +16,55 @@ pub struct StepNames {
     pub reduce: Vec<String>,
     /// Which of them may ask an agent.
     pub asks: AskingSteps,
+    /// The identities of the job's own steps.
+    pub identities: StepIdentities,
+}
+
+/// The identities of the job's own top-level steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepIdentities {
+    /// Those of one round.
+    pub steps: Vec<String>,
+    /// Those of the setup phase.
+    pub setup: Vec<String>,
+    /// Those of the reduce phase.
+    pub reduce: Vec<String>,
+}
+
+impl StepIdentities {
+    /// Looks at the steps of a workflow.
+    pub fn of(workflow: &Workflow) -> Self {
+        let identities = |name: &str, steps: &[Step]| {
+            let list = StepAddress::named(name);
+            let places = 0..steps.len();
+            places.map(|at| list.step(steps, at).identity().to_owned()).collect()
+        };
+        match &workflow.body {
+            Body::Sequential { steps, .. } => {
+                Self { steps: identities("", steps), ..Self::default() }
+            }
+            Body::MapReduce(body) => {
+                let of = |name, phase: Option<&Phase>| {
+                    identities(name, phase.map_or(&[], |phase| &phase.steps))
+                };
+                Self {
+                    steps: Vec::new(),
+                    setup: of("setup", body.setup.as_ref().map(|setup| &setup.phase)),
+                    reduce: of("reduce", body.reduce.as_ref()),
+                }
+            }
+        }
+    }
+
+    /// Returns those of a phase.
+    pub fn of_phase(&self, phase: PhaseName) -> &[String] {
+        match phase {
+            PhaseName::Steps => &self.steps,
+            PhaseName::Setup => &self.setup,
+            PhaseName::Reduce => &self.reduce,
+            PhaseName::Map | PhaseName::Merge => &[],
+        }
+    }
 }
 
 /// Which top-level steps may ask an agent, and so cost money.

@@ -5,12 +5,9 @@ use crate::event::{Mode, PhaseName};
 
 impl Job {
     /// Returns how many steps and items failed without ending the job, those inside others
-    /// included.
+    /// included; what was recovered has not failed.
     pub fn failures(&self) -> u32 {
-        let items = self
-            .map
-            .as_ref()
-            .map_or(0, |map| map.counts.failed() + map.counts.recovered + map.counts.ignored);
+        let items = self.map.as_ref().map_or(0, |map| map.counts.failed() + map.counts.ignored);
         self.failed_steps + self.failed_inside + items
     }
 
@@ -57,9 +54,32 @@ impl Job {
         if self.done >= self.steps_in_all() {
             return None;
         }
+        if !self.done_apart.is_empty() {
+            let at = (0..self.steps_in_all()).find(|at| !self.done_apart.contains(at))?;
+            return Some((0, at));
+        }
         match started.mode {
             Mode::Sequential => Some((self.done / started.steps, self.done % started.steps)),
             Mode::Mapreduce => Some((0, self.done)),
         }
+    }
+}
+
+/// Returns whether an inner step does work of its own, rather than judge or mend another's.
+pub(super) fn is_work(path: &str) -> bool {
+    let mending = ["on_failure", "on_exit_code", "validate", "on_incomplete"];
+    !path.split('.').any(|part| mending.contains(&part))
+}
+
+/// Returns the path of a top-level step, from its phase, round and number, both from 0.
+pub(super) fn top_level_path(phase: PhaseName, round: u32, step: u32, rounds: u32) -> String {
+    let number = step + 1;
+    match phase {
+        PhaseName::Setup => format!("setup.{number}"),
+        PhaseName::Reduce => format!("reduce.{number}"),
+        PhaseName::Steps | PhaseName::Map | PhaseName::Merge if rounds > 1 => {
+            format!("{}:{number}", round + 1)
+        }
+        PhaseName::Steps | PhaseName::Map | PhaseName::Merge => number.to_string(),
     }
 }

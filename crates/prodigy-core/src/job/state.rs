@@ -1,7 +1,8 @@
 //! What a job's events add up to.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::{
     Timestamp,
@@ -12,11 +13,14 @@ use crate::{
         Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
     },
     failure::Failure,
+    ids::ItemId,
     vars::Vars,
 };
 
 use super::{
     map::MapState,
+    position::is_work,
+    results::{set_output, set_step_result},
     spending::{Overspent, Paused, UsedShare},
 };
 
@@ -40,6 +44,13 @@ pub struct Job {
     pub phases_done: Vec<PhaseName>,
     /// How many top-level steps are done, over all rounds; with many items, of the phase.
     pub done: u32,
+    /// The identities of those steps, as far as they were recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done_steps: Vec<String>,
+    /// The numbers of those steps, from 0, if they are not the first ones: the workflow was
+    /// changed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub done_apart: BTreeSet<u32>,
     /// The items, once they were chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<MapState>,
@@ -51,6 +62,9 @@ pub struct Job {
     pub map_ended_at: Option<Timestamp>,
     /// The top-level step that was started and has not ended, and its last attempt.
     pub running: Option<(String, u32)>,
+    /// The identity of that step, if it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_identity: Option<String>,
     /// The variables that steps made.
     pub vars: Vars,
     /// The worktree after the last step that changed it.
@@ -80,6 +94,13 @@ pub struct Job {
     /// What its own steps changed outside, as far as that was declared.
     #[serde(default, skip_serializing_if = "Ledger::is_empty")]
     pub ledger: Ledger,
+    /// Whether the end of its journal was lost once: what is not known to be made outside may
+    /// have been made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_lost: bool,
+    /// The effects of items that are not chosen yet: a repair carried them over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub carried: BTreeMap<ItemId, Ledger>,
     /// How it ended, if it did.
     pub end: Option<End>,
     /// The update of the user's checkout that was begun and has not ended.
@@ -199,12 +220,11 @@ impl Job {
                 }
                 self.map = Some(MapState::new(*total, sha256));
             }
-            Event::StepStarted { step, attempt, .. } => {
-                if is_top_level(step) {
-                    self.running = Some((step.clone(), *attempt));
-                    // What an earlier try left undone is tried again.
-                    self.failing_inside = 0;
-                }
+            Event::StepStarted { step, attempt, identity, .. } if is_top_level(step) => {
+                self.running = Some((step.clone(), *attempt));
+                self.running_identity.clone_from(identity);
+                // What an earlier try left undone is tried again.
+                self.failing_inside = 0;
             }
             Event::StepCompleted(step) => {
                 self.complete_step(step).ok_or(order("step_completed"))?;
@@ -238,10 +258,11 @@ impl Job {
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!() => return Err(order(record.event.event_type())),
-            crate::effect_news!() => {
-                self.ledger.apply(&record.event);
+            crate::effect_news!() | Event::JournalEndLost { .. } => {
+                self.apply_effect(&record.event);
             }
-            Event::StepFailed { .. }
+            Event::StepStarted { .. }
+            | Event::StepFailed { .. }
             | crate::agent_news!()
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
@@ -264,6 +285,8 @@ impl Job {
         }
         if self.mode() == Mode::Mapreduce {
             self.done = 0;
+            self.done_steps.clear();
+            self.done_apart.clear();
         }
     }
 
@@ -294,15 +317,28 @@ impl Job {
             if let Some(id) = id {
                 set_step_result(&mut self.vars, id, &StepResult::skipped());
             }
-            self.running = None;
-            self.done += 1;
+            self.pass_step();
         }
+    }
+
+    /// Takes in that the top-level step that is under way is done.
+    fn pass_step(&mut self) {
+        if !self.done_apart.is_empty() {
+            let at = self.position().map(|(_, at)| at);
+            self.done_apart.extend(at);
+        }
+        self.running = None;
+        self.done += 1;
+        self.done_steps.extend(self.running_identity.take());
     }
 
     /// Takes in what happened to an item or an agent.
     fn apply_to_item(&mut self, record: &Record) -> Result<(), Unexpected> {
         let event = record.event.event_type();
         let order = Unexpected::Order { seq: record.seq, event };
+        if self.keep_for_later(record) {
+            return Ok(());
+        }
         let Some(map) = &mut self.map else { return Err(order) };
         let of_all = event.starts_with("circuit_") || event == "concurrency_changed";
         if record.item_id.is_none() && !of_all {
@@ -310,6 +346,7 @@ impl Job {
             return Ok(());
         }
         map.apply(record).map_err(|_| order)?;
+        self.hand_over(record);
         self.apply_spending(&record.event, record.timestamp);
         if let Some(quota) = &mut self.quota {
             quota.follow(record);
@@ -319,8 +356,7 @@ impl Job {
 
     /// Takes in what a top-level step left behind.
     fn finish_step(&mut self, step: &StepCompleted) {
-        self.running = None;
-        self.done += 1;
+        self.pass_step();
         self.failed_inside += std::mem::take(&mut self.failing_inside);
         if step.status == StepStatus::Failed {
             self.failed_steps += 1;
@@ -354,43 +390,4 @@ impl Job {
             Some(Snapshot { head: base.clone(), index: base.clone(), files: base })
         })
     }
-}
-
-/// Returns whether an inner step does work of its own, rather than judge or mend another's.
-pub(super) fn is_work(path: &str) -> bool {
-    let mending = ["on_failure", "on_exit_code", "validate", "on_incomplete"];
-    !path.split('.').any(|part| mending.contains(&part))
-}
-
-/// Returns the path of a top-level step, from its phase, round and number, both from 0.
-pub(super) fn top_level_path(phase: PhaseName, round: u32, step: u32, rounds: u32) -> String {
-    let number = step + 1;
-    match phase {
-        PhaseName::Setup => format!("setup.{number}"),
-        PhaseName::Reduce => format!("reduce.{number}"),
-        PhaseName::Steps | PhaseName::Map | PhaseName::Merge if rounds > 1 => {
-            format!("{}:{number}", round + 1)
-        }
-        PhaseName::Steps | PhaseName::Map | PhaseName::Merge => number.to_string(),
-    }
-}
-
-/// Sets `${shell.output}` or `${claude.output}`, `${last.output}` and `${steps.ID.…}`.
-pub fn set_output(vars: &mut Vars, id: Option<&str>, agent: bool, result: &StepResult) {
-    let root = if agent { "claude" } else { "shell" };
-    vars.set_field(root, "output", result.output.clone());
-    vars.set_field("last", "output", result.output.clone());
-    vars.set_field("last", "exit_code", result.exit_code);
-    if let Some(id) = id {
-        set_step_result(vars, id, result);
-    }
-}
-
-/// Sets `${steps.ID.…}`.
-pub fn set_step_result(vars: &mut Vars, id: &str, result: &StepResult) {
-    let status = serde_json::to_value(result.status).unwrap_or(Value::Null);
-    let value = json!({
-        "output": result.output, "exit_code": result.exit_code, "status": status,
-    });
-    vars.set_field("steps", id, value);
 }

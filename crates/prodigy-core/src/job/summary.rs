@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Costs, End, ItemSummary, KeptSummary, Warnings, state::is_work};
+use super::{Costs, End, ItemSummary, KeptSummary, Warnings, position::is_work};
 use crate::{
     Timestamp,
     event::{
@@ -194,6 +194,7 @@ impl Summary {
             | crate::approval_news!()
             | crate::effect_news!()
             | Event::WorkKept(_)
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }

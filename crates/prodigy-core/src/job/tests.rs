@@ -15,8 +15,8 @@ use crate::{
     Timestamp,
     agent::{Limit, LimitKind, Usage, is_served},
     event::{
-        AgentCompleted, Allowed, Event, FORMAT, Fact, JobStarted, Mode, PhaseName, Record,
-        RunOptions, StepCompleted, StepStatus,
+        AgentCompleted, Allowed, AttemptStatus, Event, FORMAT, Fact, JobStarted, Mode, PhaseName,
+        Record, RunOptions, StepCompleted, StepStatus,
     },
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
@@ -98,7 +98,7 @@ fn policies() -> impl Strategy<Value = ErrorPolicy> {
                 error_collection: ErrorCollection::Aggregate,
                 circuit_breaker: breaker.map(|(fail, succeed, half)| BreakerConfig {
                     failure_threshold: NonZeroU32::new(fail).unwrap(),
-                    success_threshold: NonZeroU32::new(succeed).unwrap(),
+                    success_threshold: NonZeroU32::new(succeed.min(half)).unwrap(),
                     timeout: Duration::from_secs(5),
                     half_open_requests: NonZeroU32::new(half).unwrap(),
                 }),
@@ -354,6 +354,7 @@ impl World {
                                 recovered: 0,
                                 ignored: 0,
                                 uncommitted: 0,
+                                status: AttemptStatus::Success,
                                 cost_usd: 0.0,
                                 result: serde_json::Value::Null,
                             }),

@@ -95,6 +95,7 @@ impl Scene<'_> {
     ) -> Decision {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
         failed.attempt = item.attempts + 1;
+        failed.correlation_id = item.correlation_id.clone().unwrap_or_default();
         if item.is_uncertain() {
             failed.failure = failed.failure.uncertain();
         }
@@ -169,6 +170,7 @@ impl Scene<'_> {
             let failure = Failure::new(FailureKind::Interrupted, reason);
             let failed = AgentFailed {
                 attempt: 0,
+                correlation_id: String::new(),
                 step: None,
                 name: None,
                 failure,
@@ -246,18 +248,24 @@ impl Scene<'_> {
         handler: Option<Failure>,
     ) -> Decision {
         let Some(item) = self.handling(agent, at) else { return Decision::default() };
-        let event = if let Some(mut broken) = handler {
-            if item.is_uncertain() {
-                broken = broken.uncertain();
-            }
-            broken.message =
-                format!("{}; its handler failed too: {}", failure.message, broken.message);
-            Event::ItemDeadLettered { attempts: item.attempts, failure: broken }
-        } else if item.is_uncertain() {
-            let message =
-                "its handler may have changed something outside; whether it did is not known";
-            let failure = Failure::new(FailureKind::UnknownCommitState, message);
-            Event::ItemDeadLettered { attempts: item.attempts, failure }
+        let attempts = item.attempts;
+        let event = if item.is_uncertain() {
+            let message = match handler {
+                Some(broken) => format!("its handler failed too: {}", broken.message),
+                None => {
+                    "its handler may have changed something outside; whether it did is not known"
+                        .to_owned()
+                }
+            };
+            let mut failure = failure.followed_by(&message);
+            failure.cause = Some(failure.kind);
+            failure.kind = FailureKind::UnknownCommitState;
+            Event::ItemDeadLettered { attempts, failure }
+        } else if let Some(broken) = handler {
+            // The reason stays the item's: a replay runs the item, not its handler.
+            let failure =
+                failure.followed_by(&format!("its handler failed too: {}", broken.message));
+            Event::ItemDeadLettered { attempts, failure }
         } else {
             let name = match &self.rules.policy.on_item_failure {
                 OnItemFailure::Custom(name) => name.as_str(),

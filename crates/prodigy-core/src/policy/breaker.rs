@@ -41,11 +41,16 @@ impl Default for Breaker {
 
 impl Breaker {
     /// Returns how many attempts may start, if `probes` of those under way started half open.
+    ///
+    /// Half open, `half_open_requests` is the most trials of the phase: those under way and those
+    /// that succeeded. One that failed ends the phase, and one without a verdict does not count.
     pub fn room(self, config: &BreakerConfig, probes: u32) -> u32 {
         match self {
             Self::Closed { .. } => u32::MAX,
             Self::Open { .. } => 0,
-            Self::HalfOpen { .. } => config.half_open_requests.get().saturating_sub(probes),
+            Self::HalfOpen { successes } => {
+                config.half_open_requests.get().saturating_sub(successes).saturating_sub(probes)
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Alerts, Vitals};
+use super::{Alerts, Oldest, Vitals};
 use crate::duration;
 
 /// Growth counts only if it is so many times what it was before.
@@ -48,6 +48,9 @@ pub struct Alert {
     pub value: Option<f64>,
     /// What it must not exceed.
     pub limit: Option<f64>,
+    /// Who looks after the entry that it is about, if it is about one that has an owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// The same for people.
     pub text: String,
 }
@@ -114,7 +117,7 @@ pub fn alerts(vitals: &Vitals, rules: &Alerts) -> Vec<Alert> {
 fn audit(vitals: &Vitals) -> Option<Alert> {
     let fault = vitals.audit_fault.as_ref()?;
     let text = format!("the audit trail cannot be relied on: {fault}");
-    Some(Alert { kind: AlertKind::Audit, value: None, limit: None, text })
+    Some(Alert { kind: AlertKind::Audit, value: None, limit: None, owner: None, text })
 }
 
 fn growth(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
@@ -125,7 +128,7 @@ fn growth(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
             "{value:.1} items died per minute in the last 10 minutes, more than {limit} and more \
              than {OVER_BASELINE} times the {usual:.2} of the day before"
         );
-        Alert { kind: AlertKind::Growth, value: Some(value), limit: Some(limit), text }
+        Alert { kind: AlertKind::Growth, value: Some(value), limit: Some(limit), owner: None, text }
     })
 }
 
@@ -139,7 +142,13 @@ fn denials(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
             percent(value),
             percent(limit)
         );
-        Alert { kind: AlertKind::Denials, value: Some(value), limit: Some(limit), text }
+        Alert {
+            kind: AlertKind::Denials,
+            value: Some(value),
+            limit: Some(limit),
+            owner: None,
+            text,
+        }
     })
 }
 
@@ -148,14 +157,13 @@ fn unknown_commits(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
     let age = vitals.age(oldest.at);
     (age > limit).then(|| {
         let text = format!(
-            "what `{}` of job `{}` changed outside has been unknown for {}, longer than {}; {} in all",
-            oldest.item,
-            oldest.job,
+            "what {} changed outside has been unknown for {}, longer than {}; {} in all",
+            named(oldest),
             roughly(age),
             roughly(limit),
             vitals.unknown()
         );
-        of_ages(AlertKind::UnknownCommits, age, limit, text)
+        of_ages(AlertKind::UnknownCommits, [age, limit], oldest, text)
     })
 }
 
@@ -169,7 +177,13 @@ fn unclassified(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
             percent(value),
             percent(limit)
         );
-        Alert { kind: AlertKind::Unclassified, value: Some(value), limit: Some(limit), text }
+        Alert {
+            kind: AlertKind::Unclassified,
+            value: Some(value),
+            limit: Some(limit),
+            owner: None,
+            text,
+        }
     })
 }
 
@@ -178,21 +192,28 @@ fn oldest(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
     let age = vitals.age(oldest.at);
     (age > limit).then(|| {
         let text = format!(
-            "`{}` of job `{}` has been open for {}, longer than {}",
-            oldest.item,
-            oldest.job,
+            "{} has been open for {}, longer than {}",
+            named(oldest),
             roughly(age),
             roughly(limit)
         );
-        of_ages(AlertKind::Oldest, age, limit, text)
+        of_ages(AlertKind::Oldest, [age, limit], oldest, text)
     })
 }
 
-fn of_ages(kind: AlertKind, value: Duration, limit: Duration, text: String) -> Alert {
+/// Names an entry, and who looks after it.
+fn named(oldest: &Oldest) -> String {
+    let Oldest { job, item, owner, .. } = oldest;
+    let owner = owner.as_ref().map(|owner| format!(" (owner: {owner})")).unwrap_or_default();
+    format!("`{item}` of job `{job}`{owner}")
+}
+
+fn of_ages(kind: AlertKind, [value, limit]: [Duration; 2], oldest: &Oldest, text: String) -> Alert {
     // Parts of seconds are of no interest to anybody.
     #[expect(clippy::cast_precision_loss, reason = "nothing is 2^53 seconds old")]
     let value = value.as_secs() as f64;
-    Alert { kind, value: Some(value), limit: Some(limit.as_secs_f64()), text }
+    let (limit, owner) = (Some(limit.as_secs_f64()), oldest.owner.clone());
+    Alert { kind, value: Some(value), limit, owner, text }
 }
 
 /// Shows an age, in whole minutes if it is longer than one.

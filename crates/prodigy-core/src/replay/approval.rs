@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{refusal::Refusal, shown::Shown};
-use super::{ApprovalState, Group, IdentityKind, Party};
+use super::{ApprovalState, Group, IdentityKind, Party, Policy, Rule};
 use crate::Timestamp;
 
 /// How a digest begins.
@@ -31,6 +31,9 @@ pub struct Approval {
     /// The SHA-256 of the workflow that would run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workflow_hash: String,
+    /// The commit that the replay would run on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit: String,
     /// Whether somebody takes it on themselves to lift what speaks against the replay.
     #[serde(default)]
     pub forced: bool,
@@ -77,7 +80,7 @@ pub struct Rejection {
 /// Who may approve.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRules<'a> {
-    /// The members of the group; anybody may approve if there is no group.
+    /// The members of the group; without a group, anybody may approve who has no part in it.
     pub members: Option<&'a [String]>,
     /// Those who may not, because it is their own doing: who submitted, who replays.
     pub distinct_from: &'a [String],
@@ -126,11 +129,11 @@ impl Vote {
 }
 
 impl Approval {
-    /// Returns how many different people approved before the end who have no part in it.
-    fn granted(&self, involved: &[String]) -> u32 {
+    /// Returns how many different people approved before the end whose word counts.
+    fn granted(&self, rules: &GroupRules<'_>) -> u32 {
         let counts = |one: &&Grant| {
-            let has_part = involved.iter().any(|name| is_same_person(name, &one.by));
-            one.at < self.expires_at && !has_part
+            let is_signed = !rules.signed || one.identity == IdentityKind::Signed;
+            one.at < self.expires_at && is_signed && rules.lets(&one.by)
         };
         let in_time: Vec<_> = self.grants.iter().filter(counts).collect();
         let first = |(at, one): &(usize, &&Grant)| {
@@ -146,14 +149,21 @@ impl Approval {
 }
 
 impl<'a> GroupRules<'a> {
-    /// Takes the rules from a group of the policy. `involved` are those whose own agreement does
-    /// not count.
-    pub fn of(group: &'a Group, involved: &'a [String]) -> Self {
+    /// Takes the rules from the group that a rule of the policy names. `involved` are those whose
+    /// own agreement does not count.
+    pub fn of(policy: &'a Policy, rule: &Rule, involved: &'a [String]) -> Self {
+        let group = policy.group(rule);
         Self {
-            members: Some(group.members.as_slice()).filter(|members| !members.is_empty()),
+            members: rule.approver_group.is_some().then_some(group.members.as_slice()),
             distinct_from: involved,
             signed: group.identity == IdentityKind::Signed,
         }
+    }
+
+    /// Returns whether the word of a person counts.
+    fn lets(&self, name: &str) -> bool {
+        let is_member = self.members.is_none_or(|members| is_one_of(members, name));
+        is_member && !is_one_of(self.distinct_from, name)
     }
 }
 
@@ -203,14 +213,16 @@ pub fn may_say(
 /// Returns whether the rules let somebody say that.
 fn may_vote(approval: &Approval, word: &Word<'_>, rules: &GroupRules<'_>) -> Result<(), Refusal> {
     let Approver { name, identity } = word.approver;
-    let is_one_of = |names: &[String]| names.iter().any(|other| is_same_person(other, name));
+    let group = || approval.group.clone().unwrap_or_default();
+    if rules.members.is_some_and(<[String]>::is_empty) {
+        return Err(Refusal::NoMembers { group: group() });
+    }
     // Whoever has a part in it may still be against it.
-    if word.vote == Vote::Approve && is_one_of(rules.distinct_from) {
+    if word.vote == Vote::Approve && is_one_of(rules.distinct_from, name) {
         return Err(Refusal::SelfApproval { approver: name.to_owned() });
     }
-    if rules.members.is_some_and(|members| !is_one_of(members)) {
-        let group = approval.group.clone().unwrap_or_default();
-        return Err(Refusal::NotInGroup { approver: name.to_owned(), group });
+    if rules.members.is_some_and(|members| !is_one_of(members, name)) {
+        return Err(Refusal::NotInGroup { approver: name.to_owned(), group: group() });
     }
     if rules.signed && identity != IdentityKind::Signed {
         return Err(Refusal::NotSigned);
@@ -223,11 +235,11 @@ fn may_vote(approval: &Approval, word: &Word<'_>, rules: &GroupRules<'_>) -> Res
 }
 
 /// Returns how an approval stands for what has this digest now; `None` if it was used up, which
-/// is as if nobody had been asked. `involved` are those whose own agreement does not count.
+/// is as if nobody had been asked. `rules` say whose agreement counts.
 pub fn state(
     approval: &Approval,
     digest_now: &str,
-    involved: &[String],
+    rules: &GroupRules<'_>,
     now: Timestamp,
 ) -> Option<ApprovalState> {
     if approval.consumed {
@@ -243,10 +255,11 @@ pub fn state(
     if now >= approval.expires_at {
         return Some(ApprovalState::Expired);
     }
-    let (granted, needed) = (approval.granted(involved), approval.needed());
+    let (granted, needed) = (approval.granted(rules), approval.needed());
+    let with_involved = GroupRules { distinct_from: &[], ..*rules };
     Some(if granted >= needed {
         ApprovalState::Granted
-    } else if approval.granted(&[]) >= needed {
+    } else if approval.granted(&with_involved) >= needed {
         ApprovalState::SelfApproval
     } else {
         ApprovalState::Pending { granted, needed }
@@ -262,6 +275,11 @@ pub fn is_meant(text: &str, digest: &str) -> bool {
 pub fn is_name_of_digest(text: &str) -> bool {
     let digits = text.strip_prefix(DIGEST).unwrap_or_default();
     digits.len() >= FEWEST_DIGITS && digits.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// Returns whether a person is one of several.
+fn is_one_of(names: &[String], name: &str) -> bool {
+    names.iter().any(|other| is_same_person(other, name))
 }
 
 /// Returns whether two names are those of one person, however they are written.

@@ -154,6 +154,16 @@ fn case(reader: &mut Reader, node: &Node, number: usize) -> Option<PolicyCase> {
 fn entry(reader: &mut Reader, node: &Node) -> Option<Entry> {
     let is = |key| node.get(key).and_then(Node::as_bool).unwrap_or(false);
     let code = text(node.get("reason_code"))?;
+    let evidence = word(node.get("evidence"), EVIDENCE).unwrap_or_default();
+    // What is there is all that there was to do, unless the case says otherwise.
+    let usual = match evidence {
+        EffectEvidence::Committed => CommitState::Committed,
+        EffectEvidence::None
+        | EffectEvidence::Prepared
+        | EffectEvidence::Absent
+        | EffectEvidence::Partial
+        | EffectEvidence::Indeterminate => CommitState::Local,
+    };
     Some(Entry {
         // What is no reason code was reported by then.
         reason_code: FailureKind::named(&code).ok()?,
@@ -162,8 +172,8 @@ fn entry(reader: &mut Reader, node: &Node) -> Option<Entry> {
         replays: whole(node.get("replays")).unwrap_or(0),
         signature: text(node.get("signature")).unwrap_or_default().to_ascii_lowercase(),
         age: reader.duration(node.get("age")).unwrap_or(LONG_AGO),
-        commit_state: word(node.get("commit_state"), STATES).unwrap_or(CommitState::Local),
-        evidence: word(node.get("evidence"), EVIDENCE).unwrap_or_default(),
+        commit_state: word(node.get("commit_state"), STATES).unwrap_or(usual),
+        evidence,
         can_check: is("can_check"),
         is_quarantined: is("quarantined"),
         is_released: is("released"),

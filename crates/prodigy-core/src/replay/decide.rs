@@ -254,6 +254,10 @@ impl Judge<'_, '_> {
         if self.action != ReplayAction::RequireApproval {
             return None;
         }
+        if self.policy.group_without_members(self.rule).is_some() {
+            self.because.push(Because::NoMembers);
+            return Some((Verdict::Approval, Some(Need::Members)));
+        }
         let state = self.subject.approval;
         let group = self.policy.group(self.rule);
         self.because.push(Because::Approval { state, needed: group.min_approvals.get() });

@@ -30,6 +30,8 @@ pub(super) enum Because {
     Limit { bound: Bound, is_forced: bool },
     /// Something works on the job.
     Running,
+    /// Nobody may agree.
+    NoMembers,
     /// Who agreed.
     Approval { state: Option<ApprovalState>, needed: u32 },
     /// It is too early.
@@ -103,6 +105,10 @@ impl Ruling<'_> {
                 format!("{}{lifted}", self.bound(*bound))
             }
             Because::Running => "another run works on the job".to_owned(),
+            Because::NoMembers => {
+                let group = self.rule.approver_group.as_deref().unwrap_or_default();
+                format!("group `{group}` has no members, so nobody may approve")
+            }
             Because::Approval { state, needed } => self.approval(*state, *needed),
             Because::Wait { until, is_forced } => {
                 let lifted = if *is_forced { ", which somebody lifts" } else { "" };

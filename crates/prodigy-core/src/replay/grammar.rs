@@ -114,7 +114,7 @@ const OUTCOME: &[KeyShape] = &[
     .or("`none`"),
     KeyShape::new("owner", Shape::Text, "Who looks after them."),
     KeyShape::new("approver_group", Shape::Text, "Who may agree, with `require_approval`.")
-        .or("anybody"),
+        .or("anybody who did not start the job"),
     KeyShape::new(
         "on_absent",
         Shape::Word(&["auto_replay", "require_approval", "manual_review", "quarantine", "never"]),
@@ -224,15 +224,20 @@ pub(super) static GROUP: RecordShape = RecordShape {
     title: "a group",
     doc: "Who may agree to a replay, and what an agreement takes.",
     groups: &[&[
-        KeyShape::new("members", Shape::NonEmptyList(&Shape::Text), "Who belongs to it.").require(),
+        KeyShape::new(
+            "members",
+            Shape::List(&Shape::Text),
+            "Who belongs to it. Without members nobody may agree.",
+        )
+        .or("nobody"),
         KeyShape::new("min_approvals", COUNT, "How many of them have to agree.").or("1"),
         KeyShape::new("ttl", Shape::Duration, "How long an agreement holds.").or("`30m`"),
         KeyShape::new(
             "distinct_from",
             Shape::List(&Shape::Word(PARTY_WORDS)),
-            "Whose own agreement does not count.",
+            "Whose own agreement does not count; `[]` is nobody's.",
         )
-        .or("nobody"),
+        .or("`[submitter]`"),
         KeyShape::new(
             "identity",
             Shape::Word(IDENTITY_WORDS),
@@ -242,7 +247,8 @@ pub(super) static GROUP: RecordShape = RecordShape {
         KeyShape::new(
             "allowed_signers",
             Shape::Text,
-            "The file with the keys of people, as `ssh-keygen` reads it.",
+            "The file with the keys of people, as `ssh-keygen` reads it, from the root of the \
+             repository. It counts as it is committed on the branch that the job merges into.",
         ),
     ]],
     choice: None,
@@ -255,23 +261,22 @@ pub(super) static ALERTS: RecordShape = RecordShape {
     title: "`alerts`",
     doc: "What is worth an alert.",
     groups: &[&[
-        KeyShape::new("growth_per_min", NUMBER, "So many dead letters come in per minute.")
-            .or("never"),
+        KeyShape::new("growth_per_min", NUMBER, "So many dead letters come in per minute.").or("5"),
         KeyShape::new("denial_ratio", SHARE, "This share of the replays asked for is denied.")
-            .or("never"),
+            .or("0.2"),
         KeyShape::new(
             "unknown_commit_age",
             Shape::Duration,
             "For so long it is unknown what an item changed outside.",
         )
-        .or("never"),
+        .or("`30m`"),
         KeyShape::new(
             "unclassified_ratio",
             SHARE,
             "This share of the dead letters has no known reason.",
         )
-        .or("never"),
-        KeyShape::new("oldest", Shape::Duration, "The oldest dead letter is so old.").or("never"),
+        .or("0.05"),
+        KeyShape::new("oldest", Shape::Duration, "The oldest dead letter is so old.").or("`24h`"),
         KeyShape::new("hook", Shape::Script, "The command that is run with an alert."),
     ]],
     choice: None,

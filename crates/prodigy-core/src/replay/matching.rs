@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::Subject;
 use crate::failure::FailureKind;
 
 /// Which entries a rule is for: those that fulfil everything it says. What is `None` is not asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Match {
     /// The reasons it is for: patterns and classes, resolved.
     #[serde(rename = "reason_code")]
@@ -29,13 +30,23 @@ impl Match {
 
     /// Returns whether an entry is one of those.
     pub fn is_match(&self, subject: &Subject<'_>) -> bool {
-        let reason = self.reason_codes.as_ref();
-        let step = self.step.as_deref();
-        let signature = self.signature.as_deref();
-        reason.is_none_or(|codes| codes.contains(&subject.reason_code))
-            && step.is_none_or(|step| step == subject.step || step == subject.topic)
-            && self.attempts_gte.is_none_or(|least| subject.attempts >= least)
-            && signature.is_none_or(|start| subject.signature.starts_with(start))
+        let Subject { reason_code, step, topic, attempts, signature, .. } = *subject;
+        self.is_for(reason_code, [step, topic], attempts, signature)
+    }
+
+    /// Returns whether an entry is one of those, by its reason, the name and the path of its step,
+    /// its attempts and its signature.
+    pub(crate) fn is_for(
+        &self,
+        reason_code: FailureKind,
+        steps: [&str; 2],
+        attempts: u32,
+        signature: &str,
+    ) -> bool {
+        self.reason_codes.as_ref().is_none_or(|codes| codes.contains(&reason_code))
+            && self.step.as_deref().is_none_or(|step| steps.contains(&step))
+            && self.attempts_gte.is_none_or(|least| attempts >= least)
+            && self.signature.as_deref().is_none_or(|start| signature.starts_with(start))
     }
 
     /// Returns whether every entry of one reason that `other` is for is one of these, too.

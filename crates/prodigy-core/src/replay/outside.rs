@@ -30,8 +30,10 @@ impl Outside {
             (EffectEvidence::Prepared, _) | (EffectEvidence::None, CommitState::Unknown) => {
                 Self::Unknown
             }
-            (_, CommitState::Mixed) => Self::Mixed,
-            (_, CommitState::Committed) | (EffectEvidence::Committed, _) => Self::Committed,
+            (_, CommitState::Mixed)
+            | (EffectEvidence::Committed, CommitState::None | CommitState::Local) => Self::Mixed,
+            (_, CommitState::Committed) => Self::Committed,
+            (EffectEvidence::Committed, CommitState::Unknown) => Self::Unknown,
             (EffectEvidence::Absent, _)
             | (EffectEvidence::None, CommitState::None | CommitState::Local) => Self::Clear,
         }

@@ -1,10 +1,16 @@
 //! What a policy says about dead letters.
 
-use std::{collections::BTreeMap, num::NonZeroU32, sync::LazyLock, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+    sync::LazyLock,
+    time::Duration,
+};
 
 use serde::Serialize;
 
 use super::{IdentityKind, Match, Rate, Subject, Wait, snapshot};
+use crate::event::OwnerRule;
 
 /// The rules that decide over dead letters, with every default spelled out.
 ///
@@ -104,7 +110,7 @@ pub struct Velocity {
 /// Who may agree to a replay, and what an agreement takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Who belongs to it; empty is everybody.
+    /// Who belongs to it; as long as it is empty, nobody may agree.
     pub members: Vec<String>,
     /// How many have to agree.
     pub min_approvals: NonZeroU32,
@@ -117,6 +123,9 @@ pub struct Group {
     pub identity: IdentityKind,
     /// The file with the keys of people, for signatures.
     pub allowed_signers: Option<String>,
+    /// The SHA-256 of that file; left out if it is not known, or not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signers_sha256: Option<String>,
 }
 
 /// Somebody with a part in a replay.
@@ -179,11 +188,44 @@ impl Policy {
 
     /// Returns who may agree to a replay by this rule.
     ///
-    /// If the rule names no group, or one that nobody has described, anybody may.
+    /// If the rule names no group, anybody may who did not start the job; if it names one
+    /// without members, nobody may.
     pub fn group(&self, rule: &Rule) -> &Group {
-        static ANYBODY: LazyLock<Group> = LazyLock::new(Group::default);
+        static UNDESCRIBED: LazyLock<Group> = LazyLock::new(Group::default);
         let named = rule.approver_group.as_ref().and_then(|name| self.groups.get(name));
-        named.unwrap_or(&ANYBODY)
+        named.unwrap_or(&UNDESCRIBED)
+    }
+
+    /// Returns the group that a rule names and that has no members: nobody may agree.
+    pub fn group_without_members<'a>(&self, rule: &'a Rule) -> Option<&'a str> {
+        let name = rule.approver_group.as_deref()?;
+        self.group(rule).members.is_empty().then_some(name)
+    }
+
+    /// Returns the rules that say who looks after entries, with those before them: the first that
+    /// matches decides.
+    pub fn owner_rules(&self) -> Vec<OwnerRule> {
+        let last = self.rules.iter().rposition(|rule| rule.owner.is_some());
+        let rules = self.rules.iter().take(last.map_or(0, |last| last + 1));
+        let owner_rule =
+            |rule: &Rule| OwnerRule { matches: rule.matches.clone(), owner: rule.owner.clone() };
+        rules.map(owner_rule).collect()
+    }
+
+    /// Returns the files that groups name with the keys of people, each once.
+    pub fn signers_files(&self) -> BTreeSet<&str> {
+        self.groups.values().filter_map(|group| group.allowed_signers.as_deref()).collect()
+    }
+
+    /// Returns the same policy with the content of the files that groups name with the keys of
+    /// people: `sha256` returns that of a file, if it is there. The snapshot names it as well.
+    #[must_use]
+    pub fn with_signers(mut self, sha256: impl Fn(&str) -> Option<String>) -> Self {
+        for group in self.groups.values_mut() {
+            group.signers_sha256 = group.allowed_signers.as_deref().and_then(&sha256);
+        }
+        self.snapshot = snapshot::of(&self);
+        self
     }
 }
 
@@ -244,15 +286,16 @@ impl ReplayAction {
 }
 
 impl Default for Group {
-    /// Anybody, once, for half an hour.
+    /// One person who did not start the job, for half an hour.
     fn default() -> Self {
         Self {
             members: Vec::new(),
             min_approvals: NonZeroU32::MIN,
             ttl: Duration::from_secs(30 * 60),
-            distinct_from: Vec::new(),
+            distinct_from: vec![Party::Submitter],
             identity: IdentityKind::Asserted,
             allowed_signers: None,
+            signers_sha256: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rules that never decide anything.
 
-use super::Rule;
+use super::{ReplayAction, Rule};
 use crate::{
     diagnostic::{Diagnostic, Span},
     failure::FailureKind,
@@ -31,5 +31,22 @@ pub(super) fn never_reached(rules: &[Rule], at: usize) -> Option<Diagnostic> {
         names.join(" and ")
     );
     let help = "put it first, or take it out";
+    Some(Diagnostic::warning(Span::default(), message).help(help))
+}
+
+/// Returns a warning, without its place, if a rule wants something replayed that never is.
+pub(super) fn never_replayed(rules: &[Rule], at: usize) -> Option<Diagnostic> {
+    let rule = rules.get(at)?;
+    let named = rule.matches.reason_codes.as_ref()?;
+    let unknown = FailureKind::UnknownCommitState;
+    if rule.action != ReplayAction::AutoReplay || !named.contains(&unknown) {
+        return None;
+    }
+    let message = format!(
+        "`{}` never replays `{}`: nobody knows what was changed outside",
+        rule.name,
+        unknown.code()
+    );
+    let help = "`check_then_replay` finds out first, `manual_review` leaves it to a person";
     Some(Diagnostic::warning(Span::default(), message).help(help))
 }

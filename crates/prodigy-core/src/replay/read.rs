@@ -29,6 +29,8 @@ pub struct LoadedPolicy {
     pub sources: Sources,
     /// What should change some day, in the order of the file.
     pub warnings: Vec<Diagnostic>,
+    /// The steps that rules are for, and where they stand in the file.
+    pub steps: Vec<(Span, String)>,
 }
 
 impl Policy {
@@ -40,8 +42,12 @@ impl Policy {
         let mut sources = Sources::default();
         let file = sources.add(path, text);
         let mut reader = Reader { diagnostics: Vec::new() };
+        let mut steps = Vec::new();
         let policy = match yaml::parse(text, file) {
-            Ok(root) => Some(reader.policy(&root)),
+            Ok(root) => {
+                steps = named_steps(&root);
+                Some(reader.policy(&root))
+            }
             Err(diagnostics) => {
                 reader.diagnostics = diagnostics;
                 None
@@ -52,7 +58,7 @@ impl Policy {
         diagnostics.dedup();
         match policy {
             Some(policy) if !is_wrong(&diagnostics) => {
-                Ok(LoadedPolicy { policy, sources, warnings: diagnostics })
+                Ok(LoadedPolicy { policy, sources, warnings: diagnostics, steps })
             }
             Some(_) | None => Err(Rejected { sources, diagnostics }),
         }
@@ -105,17 +111,22 @@ impl Reader {
     /// Points out what is allowed and of no use.
     fn lint(&mut self, root: &Node, rules: &[Rule]) {
         for (at, node) in list(root.get("dlq_rules")).enumerate() {
-            if let Some(warning) = reach::never_reached(rules, at) {
+            let warnings = [reach::never_reached(rules, at), reach::never_replayed(rules, at)];
+            for warning in warnings.into_iter().flatten() {
                 let span = node.get("match").map_or(node.span, |node| node.span);
                 self.diagnostics.push(Diagnostic { span, ..warning });
             }
         }
         let named: Vec<_> = named_groups(root).map(|(_, name)| name).collect();
-        for (key, _) in root.get("approver_groups").and_then(Node::as_mapping).unwrap_or_default() {
+        for (key, node) in
+            root.get("approver_groups").and_then(Node::as_mapping).unwrap_or_default()
+        {
             if !named.contains(&key.text) {
                 let message = format!("no rule asks group `{}`", key.text);
                 let help = format!("name it with `approver_group: {}`, or take it out", key.text);
                 self.diagnostics.push(Diagnostic::warning(key.span, message).help(help));
+            } else if list(node.get("members")).next().is_none() {
+                self.no_members(key.span, &key.text);
             }
         }
     }
@@ -176,8 +187,11 @@ impl Reader {
             let help = "an agreement has to hold until the replay begins".to_owned();
             self.error(node.span, "`ttl` must be longer than nothing", Some(help));
         }
-        let mut distinct_from: Vec<_> =
-            list(node.get("distinct_from")).filter_map(|node| word(Some(node), PARTIES)).collect();
+        let mut distinct_from = plain.distinct_from;
+        if let Some(parties) = node.get("distinct_from") {
+            let parties = list(Some(parties)).filter_map(|node| word(Some(node), PARTIES));
+            distinct_from = parties.collect();
+        }
         distinct_from.sort_unstable();
         distinct_from.dedup();
         Group {
@@ -187,7 +201,17 @@ impl Reader {
             distinct_from,
             identity: word(node.get("identity"), IDENTITIES).unwrap_or(IdentityKind::Asserted),
             allowed_signers: text(node.get("allowed_signers")),
+            signers_sha256: None,
         }
+    }
+
+    /// Points out that a group has no members.
+    fn no_members(&mut self, span: Span, name: &str) {
+        let message = format!("group `{name}` has no members, so nobody may approve");
+        let help = format!(
+            "name them: `approver_groups: {{ {name}: {{ members: [alice@example.com] }} }}`"
+        );
+        self.diagnostics.push(Diagnostic::warning(span, message).help(help));
     }
 
     /// Reports groups that rules name and nobody describes.
@@ -199,9 +223,7 @@ impl Reader {
                     .unwrap_or_else(|| format!("describe `{name}` in `approver_groups`"));
                 self.error(span, format!("there is no group `{name}`"), Some(help));
             } else {
-                let message = format!("nobody says who is in group `{name}`, so anybody may agree");
-                let help = format!("add `approver_groups: {{{name}: {{members: […]}}}}`");
-                self.diagnostics.push(Diagnostic::warning(span, message).help(help));
+                self.no_members(span, &name);
             }
         }
     }
@@ -226,13 +248,16 @@ impl Reader {
 
     fn alerts(&mut self, root: &Node) -> Alerts {
         let Some(node) = root.get("alerts") else { return Alerts::default() };
+        let usual = Alerts::usual();
         let number = |key| node.get(key).and_then(Node::as_f64);
         Alerts {
-            growth_per_min: number("growth_per_min"),
-            denial_ratio: number("denial_ratio"),
-            unknown_commit_age: self.duration(node.get("unknown_commit_age")),
-            unclassified_ratio: number("unclassified_ratio"),
-            oldest: self.duration(node.get("oldest")),
+            growth_per_min: number("growth_per_min").or(usual.growth_per_min),
+            denial_ratio: number("denial_ratio").or(usual.denial_ratio),
+            unknown_commit_age: self
+                .duration(node.get("unknown_commit_age"))
+                .or(usual.unknown_commit_age),
+            unclassified_ratio: number("unclassified_ratio").or(usual.unclassified_ratio),
+            oldest: self.duration(node.get("oldest")).or(usual.oldest),
             hook: text(node.get("hook")),
         }
     }
@@ -259,6 +284,12 @@ fn named_groups(root: &Node) -> impl Iterator<Item = (Span, String)> {
     let rules = list(root.get("dlq_rules")).chain(root.get("defaults"));
     let named = rules.filter_map(|node| node.get("approver_group"));
     named.filter_map(|node| Some((node.span, node.scalar_text()?)))
+}
+
+/// Returns the steps that rules are for, and where they stand.
+fn named_steps(root: &Node) -> Vec<(Span, String)> {
+    let steps = list(root.get("dlq_rules")).filter_map(|node| node.get("match")?.get("step"));
+    steps.filter_map(|node| Some((node.span, node.scalar_text()?))).collect()
 }
 
 fn limits(root: &Node) -> Limits {

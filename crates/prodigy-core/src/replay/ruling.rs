@@ -126,6 +126,8 @@ pub enum Need {
     Ask,
     /// The agreement of somebody who was asked: `prodigy dlq approve`.
     Approve,
+    /// Members of the group that has to agree: the policy names none.
+    Members,
     /// A release from quarantine: `prodigy dlq release`.
     Release,
     /// Another input: `prodigy dlq edit`.

@@ -32,6 +32,8 @@ pub struct Sighting<'a> {
     pub at: Timestamp,
     /// What its attempts may have changed.
     pub commit_state: CommitState,
+    /// Who looks after it.
+    pub owner: Option<&'a str>,
 }
 
 /// A dead letter that is older than all others of its kind.
@@ -43,6 +45,8 @@ pub struct Oldest {
     pub item: ItemId,
     /// When its last attempt ended.
     pub at: Timestamp,
+    /// Who looks after it.
+    pub owner: Option<String>,
 }
 
 /// How the dead letters of one job are doing.
@@ -191,7 +195,8 @@ impl Vitals {
 /// Keeps the older one.
 fn older(oldest: &mut Option<Oldest>, seen: &Sighting<'_>) {
     if oldest.as_ref().is_none_or(|oldest| seen.at < oldest.at) {
-        *oldest = Some(Oldest { job: seen.job.clone(), item: seen.item.clone(), at: seen.at });
+        let (job, item, owner) = (seen.job.clone(), seen.item.clone(), seen.owner);
+        *oldest = Some(Oldest { job, item, at: seen.at, owner: owner.map(str::to_owned) });
     }
 }
 

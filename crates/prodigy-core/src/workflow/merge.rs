@@ -12,8 +12,9 @@ const WHOLE: &[&str] = &["backoff", "error_collection", "input"];
 /// Tables whose entries are one of several things.
 const WHOLE_ENTRIES: &[&str] = &["agents", "parameters", "secrets"];
 
-/// Keys with two names; the one on top removes the other below it.
-const ALIASES: &[(&str, &str)] = &[("agent_timeout", "agent_timeout_secs"), ("commands", "steps")];
+/// Keys with several names; the one on top removes the others below it.
+const ALIASES: &[&[&str]] =
+    &[&["agent_timeout", "agent_timeout_secs", "timeout_per_agent"], &["commands", "steps"]];
 
 /// Settings of `error_policy` that may also stand at the top of the file.
 const CONVENIENCE: &[&str] = &[
@@ -52,7 +53,7 @@ fn merge(mut below: Vec<(Key, Node)>, above: Vec<(Key, Node)>, parent: &str) -> 
 }
 
 fn are_aliases(left: &str, right: &str) -> bool {
-    ALIASES.iter().any(|(one, two)| (left, right) == (one, two) || (left, right) == (two, one))
+    left != right && ALIASES.iter().any(|names| names.contains(&left) && names.contains(&right))
 }
 
 /// Removes the settings below that the file on top gives in the other place.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Body, ForeachInput, ForeachValue, OnConflict, RESOLVING, Step, StepAction, Workflow};
+use super::{
+    Body, ForeachInput, ForeachValue, Isolation, OnConflict, ResultConfig, Step, StepAction,
+    StepAddress, Workflow,
+};
 use crate::{
     template::{Reference, Text},
     vars::{Segment, VarPath},
@@ -70,45 +73,24 @@ impl Workflow {
         found
     }
 
-    /// Returns the step of an item that records call by a path, such as `2.on_failure.1`.
-    pub fn item_step(&self, path: &str) -> Option<&Step> {
-        let Body::MapReduce(job) = &self.body else { return None };
-        if path == RESOLVING {
-            return match &job.map.on_conflict {
-                OnConflict::Resolve(step) => Some(step),
-                OnConflict::Rerun | OnConflict::Fail => None,
-            };
-        }
-        let Some(handler) = path.strip_prefix("handler.") else {
-            return at(&job.map.steps, path);
-        };
-        job.error_policy.handlers.iter().find_map(|(name, steps)| {
-            at(steps, handler.strip_prefix(name.as_str())?.strip_prefix('.')?)
-        })
+    /// Returns whether the items have no worktrees of their own.
+    pub fn shares_worktree(&self) -> bool {
+        matches!(&self.body, Body::MapReduce(job) if job.map.isolation == Isolation::Shared)
     }
 
-    /// Returns the paths of the item's steps that must have been run for everything outside to
-    /// be changed.
-    ///
-    /// Which steps inside another one are run is known only when it is run: for those stands
-    /// a path that no step has, so that nobody takes the work for done.
-    pub fn external_steps(&self) -> Vec<String> {
-        let Body::MapReduce(job) = &self.body else { return Vec::new() };
-        let mut paths = Vec::new();
-        for (number, step) in job.map.steps.iter().enumerate() {
-            let path = number + 1;
-            if step.external().is_some() {
-                paths.push(path.to_string());
-            }
-            let mut is_inside = false;
-            each(std::slice::from_ref(step), &mut |inner| {
-                is_inside |= !std::ptr::eq(inner, step) && inner.external().is_some();
-            });
-            if is_inside {
-                paths.push(format!("{path}.inside"));
-            }
-        }
-        paths
+    /// Returns the identity of the last step of the items, if it makes an effect and nothing is
+    /// left to do once that is made.
+    pub fn last_effect(&self) -> Option<String> {
+        let Body::MapReduce(job) = &self.body else { return None };
+        let (steps, result) = (&job.map.steps, &job.map.result);
+        let last = steps.len().checked_sub(1)?;
+        let step = steps.get(last)?;
+        let is_all = step.external().is_some()
+            && step.on_success.is_empty()
+            && step.validate.is_none()
+            && !step.commit_required
+            && *result == ResultConfig::default();
+        is_all.then(|| StepAddress::named("").step(steps, last).identity().to_owned())
     }
 
     /// Returns whether a step, or one inside it, asks an agent.
@@ -130,33 +112,6 @@ impl Workflow {
             StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => {}
         });
         needed
-    }
-}
-
-/// Returns the step that a path leads to.
-fn at<'w>(steps: &'w [Step], path: &str) -> Option<&'w Step> {
-    let (number, rest) = path.split_once('.').map_or((path, None), |(n, rest)| (n, Some(rest)));
-    let step = steps.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
-    let Some(rest) = rest else { return Some(step) };
-    let (part, rest) = rest.split_once('.')?;
-    // A round of a loop, or a try.
-    let behind = || rest.split_once('.').map(|(_, rest)| rest);
-    match part {
-        "foreach" => match &step.action {
-            StepAction::Foreach(inner) => at(&inner.steps, behind()?),
-            StepAction::Shell { .. } | StepAction::Agent { .. } | StepAction::WriteFile { .. } => {
-                None
-            }
-        },
-        "on_failure" => at(&step.on_failure.as_ref()?.steps, rest),
-        "on_success" => at(&step.on_success, rest),
-        "on_exit_code" => {
-            let (code, rest) = rest.split_once('.')?;
-            at(step.on_exit_code.get(&code.parse().ok()?)?, rest)
-        }
-        "validate" => at(&step.validate.as_ref()?.steps, rest),
-        "on_incomplete" => at(&step.validate.as_ref()?.on_incomplete, behind()?),
-        _ => None,
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod error;
 mod read;
+mod review;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,8 @@ mod verify;
 
 pub use error::Error;
 pub use read::{Records, read};
-pub use trail::{Audit, reference};
+pub use review::{TrailReview, review};
+pub use trail::{Audit, KeptTrail, reference};
 pub use verify::verify;
 
 /// The longest a record may be.

@@ -126,7 +126,9 @@ fn a_record_that_no_reader_would_take_is_not_written() {
     let mut long = said(1);
     long.reason = Some("\u{1}".repeat(200_000));
     let error = ground.audit().append(vec![long], at(0)).unwrap_err();
-    insta::assert_snapshot!(error, @"a record of 1200403 bytes is too long for the audit trail, which takes 1048576");
+    // How long it is depends on the names of the user and the machine.
+    let said = error.to_string();
+    assert!(said.ends_with("is too long for the audit trail, which takes 1048576"), "{said}");
     assert_eq!(ground.records(), []);
     ground.append(1);
     assert_eq!(ground.records().len(), 1);

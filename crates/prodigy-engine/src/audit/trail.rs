@@ -11,18 +11,19 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditRecord, ChainHead, NewRecord},
-    ids::hex,
+    audit::{AuditOutcome, AuditRecord, ChainHead, NewRecord},
+    ids::{JobId, hex},
 };
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Error, MAX_LINE,
+    Error, MAX_LINE, review,
     tail::{Misfit, Tail},
 };
 use crate::{
     git::{Anchor, Repo},
-    store::{self, Layout, free_name, open_to_append, write_atomic},
+    process::ProcessOrigin,
+    store::{self, Layout, free_name, open_to_append, rename_projection, write_atomic},
 };
 
 /// How long another process may hold the lock: it syncs a file and moves a reference.
@@ -33,10 +34,20 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The audit trail of a repository.
 #[derive(Debug)]
 pub struct Audit {
+    layout: Layout,
     path: PathBuf,
     lock: PathBuf,
     repo: Repo,
     reference: String,
+}
+
+/// Where an audit trail and its anchor are kept after a new one was begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptTrail {
+    /// The file, if there was one.
+    pub file: Option<PathBuf>,
+    /// The reference, if there was one.
+    pub reference: Option<String>,
 }
 
 /// Returns the reference that holds the head of the audit trail.
@@ -54,7 +65,8 @@ impl Audit {
         let (path, lock) = (layout.audit_file(), layout.audit_lock());
         // Who cannot write there should learn it before there is something to record.
         open_to_append(&lock)?;
-        Ok(Self { path, lock, repo: repo.clone(), reference: reference(layout) })
+        let (layout, reference) = (layout.clone(), reference(layout));
+        Ok(Self { layout, path, lock, repo: repo.clone(), reference })
     }
 
     /// Appends records, all with one write and one sync, and anchors the last of them.
@@ -74,7 +86,9 @@ impl Audit {
         self.cut_off(&file, &tail, now)?;
         let mut lines = String::new();
         let mut records = Vec::with_capacity(said.len());
-        for said in said {
+        for mut said in said {
+            said.journal_seq = self.journal_seq(&said.job)?;
+            said.origin = ProcessOrigin::of_process().record();
             let record = head.append(said, now);
             let line = record.line();
             if line.len() >= MAX_LINE {
@@ -96,6 +110,42 @@ impl Audit {
         Ok(records)
     }
 
+    /// Begins a new trail with a record that says so. The old one and its anchor are kept beside it;
+    /// returns where.
+    pub fn restart(&self, said: NewRecord, now: Timestamp) -> Result<KeptTrail, Error> {
+        let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+        let mut kept = KeptTrail::default();
+        {
+            let _lock = wait_for(&self.lock)?;
+            if self.path.symlink_metadata().is_ok() {
+                let place = free_name(&self.path, &format!(".kept-{time}"))?;
+                rename_projection(&self.path, &place)?;
+                kept.file = Some(place);
+            }
+            let anchor = self.repo.anchor(&self.reference).map_err(Error::Anchor)?;
+            let start = ChainHead::start().to_string();
+            if let Some(anchor) = &anchor {
+                let place = format!("{}-kept-{time}", self.reference);
+                self.repo.move_anchor(&place, &anchor.text, None).map_err(Error::Anchor)?;
+                kept.reference = Some(place);
+            }
+            let moved = self.repo.move_anchor(&self.reference, &start, anchor.as_ref());
+            moved.map_err(Error::Anchor)?;
+        }
+        self.append(vec![said.with_outcome(AuditOutcome::Done)], now)?;
+        Ok(kept)
+    }
+
+    /// Returns the last record that the journal of a job has, so that a journal which loses its
+    /// end is found out.
+    fn journal_seq(&self, job: &JobId) -> Result<Option<u64>, Error> {
+        match store::durable_seq(&self.layout, job) {
+            Ok(seq) => Ok(Some(seq)),
+            Err(store::Error::NoJob { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Returns the anchor; that of an empty trail is made first.
     ///
     /// Because it is there before the first record, records without one have lost it.
@@ -105,6 +155,13 @@ impl Audit {
         }
         if tail.end > 0 || tail.torn > 0 {
             let reason = format!("its anchor, the reference `{}`, is gone", self.reference);
+            return Err(Error::Unfit { path: self.path.clone(), reason });
+        }
+        // A trail that was deleted together with its anchor is not taken for a new one.
+        if let Some((job, replays)) = review(&self.layout)?.unrecorded.first() {
+            let reason = format!(
+                "it is gone, and the journal of job `{job}` holds {replays} of its replays"
+            );
             return Err(Error::Unfit { path: self.path.clone(), reason });
         }
         let start = ChainHead::start().to_string();

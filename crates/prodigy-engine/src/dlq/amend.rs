@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::{Error, projection::Projection, scan::Scan};
 use crate::{
     audit,
+    lost_end::refuse_lost_end,
     store::{Durability, JobLock, Journal, Layout, read_edit, write_edit},
 };
 
@@ -126,6 +127,8 @@ impl Amending<'_> {
         trail: &mut Trail<'_>,
     ) -> Result<(), AmendError> {
         let Self { layout, job, now, .. } = *self;
+        layout.refuse_elsewhere(job)?;
+        refuse_lost_end(layout, job)?;
         trail(records.clone()).map_err(AmendError::Audit)?;
         let known = scan.last_seq;
         let (mut journal, _) = Journal::open(layout, job, Durability::Full)?;
@@ -245,5 +248,6 @@ fn update(layout: &Layout, job: &JobId, scan: &mut Scan, known: u64) -> Result<(
     let changed = scan.changed_after(covered.min(known));
     scan.write(&changed, &mut projection, spool.as_ref())?;
     projection.listing.mark(scan.last_seq);
-    projection.listing.write()
+    projection.listing.write()?;
+    projection.listing.summarize()
 }

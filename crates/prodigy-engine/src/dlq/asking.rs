@@ -3,7 +3,7 @@
 //! Both happen while the job's lock is held, from what is stored at that moment: nothing can
 //! change between what is checked and what is recorded.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
 use prodigy_core::{
     Timestamp,
@@ -12,14 +12,15 @@ use prodigy_core::{
     event::{ApprovalRequested, Event},
     ids::ItemId,
     replay::{
-        ApprovalState, Asked, Ruling, Verdict,
+        ApprovalState, Asked, Need, Ruling, Verdict,
         approval::{self, Approver, GroupRules, Refusal, Vote, Word},
     },
 };
 
 use super::{AmendError, Amending, Bench, Error, Queue, Trail, amend::fact, scan::Scan};
 use crate::{
-    identity::{self, SigningKey},
+    governance::SignersFiles,
+    identity::{self, AllowedSigners, SigningKey},
     store::JobLock,
 };
 
@@ -62,8 +63,8 @@ pub struct Answer<'a> {
     pub expect: &'a str,
     /// The key that they sign with, if they sign.
     pub key: Option<&'a SigningKey>,
-    /// The directory that the policy names files from.
-    pub root: &'a Path,
+    /// The files of signers that the policy names.
+    pub signers: &'a SignersFiles,
 }
 
 /// An answer that was taken.
@@ -119,7 +120,8 @@ impl Asking<'_> {
             let is_forced = forced.contains(item);
             let asked = if is_forced { Asked::Forced } else { Asked::Asked };
             let ruling = self.bench.ruling_on(&entry, asked, self.amending.now);
-            if ruling.verdict != Verdict::Approval {
+            let is_askable = ruling.needs != Some(Need::Members);
+            if ruling.verdict != Verdict::Approval || !is_askable {
                 continue;
             }
             if let Some(kept) = self.kept(&entry, &ruling) {
@@ -180,13 +182,14 @@ impl Asking<'_> {
         let group = self.bench.policy().group(ruling.rule);
         // A moment that no calendar has is as good as never.
         let expires_at = self.amending.now.checked_add(group.ttl).unwrap_or(Timestamp::MAX);
-        let shown = self.bench.shown(entry, ruling, expires_at);
+        let shown = self.bench.shown_anew(entry, ruling, expires_at);
         ApprovalRequested {
             digest: shown.digest(),
             by: self.amending.by.to_owned(),
             rule: shown.rule,
             policy_snapshot: shown.policy_snapshot,
             workflow_hash: shown.workflow_hash,
+            commit: shown.commit,
             forced,
             group: ruling.rule.approver_group.clone(),
             needed: group.min_approvals.get(),
@@ -280,15 +283,18 @@ impl Asking<'_> {
         let name = self.amending.by;
         let approver = Approver { name, identity: identity(answer.key.is_some()) };
         let word = Word { vote: answer.vote, expect: answer.expect, approver };
+        let policy = self.bench.policy();
+        if let Some(group) = policy.group_without_members(ruling.rule) {
+            return Err(Refusal::NoMembers { group: group.to_owned() });
+        }
         let agreement = self.bench.agreement(entry, ruling, now);
         let Some(agreement) = agreement.filter(|_| entry.status == EntryStatus::Open) else {
             return match &entry.approval {
-                Some(approval) if approval.consumed => Err(Refusal::Consumed),
+                Some(approval) if self.bench.is_used_up(approval) => Err(Refusal::Consumed),
                 Some(_) | None => Err(Refusal::NothingRequested),
             };
         };
-        let group = self.bench.policy().group(ruling.rule);
-        let rules = GroupRules::of(group, &agreement.involved);
+        let rules = GroupRules::of(policy, ruling.rule, &agreement.involved);
         approval::may_say(Some(agreement.approval), &word, &agreement.shown, &rules, now)?;
         Ok(agreement.approval.digest.clone())
     }
@@ -309,8 +315,10 @@ impl Asking<'_> {
         };
         let text = answer.vote.text(digest);
         let signature = identity::sign(&text, key)?;
-        let signers = answer.root.join(signers);
-        match identity::verify(&text, &signature, self.amending.by, &signers) {
+        let unreadable = |why| identity::Error::AllowedSigners { path: signers.clone(), why };
+        let content = answer.signers.content(signers).map_err(unreadable)?;
+        let signers = AllowedSigners { name: signers, content };
+        match identity::verify(&text, &signature, self.amending.by, signers) {
             Ok(()) => Ok(signature),
             Err(identity::Error::NotGood { why }) => Err(bad(why)),
             Err(error) => Err(error.into()),

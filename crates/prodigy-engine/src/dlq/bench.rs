@@ -1,18 +1,24 @@
 //! What decides over the entries of a job, put together from what is stored.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, OnceLock},
+};
 
 use prodigy_core::{
     Timestamp,
+    audit::AuditAction,
     dlq::{DeadLetteredItem, EntryStatus, RunFacts},
     effect::EffectState,
+    ids::JobId,
     replay::{
         self, ApprovalState, Asked, Counters, EffectEvidence, Policy, Ruling, Situation, Subject,
-        approval::{self, Approval, Shown},
+        approval::{self, Approval, GroupRules, Shown},
     },
 };
 
-use super::{Error, Heading, Queue};
+use super::{Error, Heading, Queue, ReplayBase};
+use crate::{audit, store::Layout};
 
 /// What decides over the entries of a job: the policy, what a replay would run with, and what
 /// was counted so far.
@@ -28,9 +34,17 @@ pub struct Bench {
     submitter: Option<String>,
     /// Who is about to replay.
     replayer: Option<String>,
+    /// The commit that a replay would run on.
+    base: Option<ReplayBase>,
     replays: HashMap<String, u32>,
     cost_usd: f64,
     is_running: bool,
+    /// The layout and the job, to look approvals up in the audit trail.
+    layout: Layout,
+    job: JobId,
+    /// The digests of the approvals that replays were announced with, once they were looked up;
+    /// `None` if the audit trail cannot be read.
+    announced: OnceLock<Option<HashSet<String>>>,
 }
 
 /// What was asked about an entry, and how far that has come.
@@ -66,9 +80,13 @@ impl Bench {
             newest_workflow: None,
             submitter: None,
             replayer: None,
+            base: None,
             replays: HashMap::new(),
             cost_usd: 0.0,
             is_running: false,
+            layout: queue.layout().clone(),
+            job: queue.job().clone(),
+            announced: OnceLock::new(),
         };
         let limits = bench.policy.limits;
         if limits.replays_per_signature.is_some() || limits.cost_usd.is_some() {
@@ -94,6 +112,13 @@ impl Bench {
     #[must_use]
     pub fn among(self, submitter: Option<String>, replayer: Option<String>) -> Self {
         Self { submitter, replayer, ..self }
+    }
+
+    /// Returns the same for replays that would run on a commit. Without one, nothing counts as
+    /// changed.
+    #[must_use]
+    pub fn on(self, base: ReplayBase) -> Self {
+        Self { base: Some(base), ..self }
     }
 
     /// Returns the same for people who look at what they are asked: they may have been asked
@@ -166,7 +191,20 @@ impl Bench {
         ruling: &Ruling<'_>,
         expires_at: Timestamp,
     ) -> Shown {
-        Shown::of(entry, ruling, self.workflow(entry), expires_at)
+        let asked = entry.approval.as_ref().map_or("", |approval| approval.commit.as_str());
+        let commit = self.base.as_ref().map_or(asked, |base| base.commit_since(asked));
+        Shown::of(entry, ruling, self.workflow(entry), commit, expires_at)
+    }
+
+    /// Returns what somebody is shown who is asked now, whatever they were asked before.
+    pub(super) fn shown_anew(
+        &self,
+        entry: &DeadLetteredItem,
+        ruling: &Ruling<'_>,
+        expires_at: Timestamp,
+    ) -> Shown {
+        let commit = self.base.as_ref().map_or("", ReplayBase::commit);
+        Shown::of(entry, ruling, self.workflow(entry), commit, expires_at)
     }
 
     /// Returns the workflow that would run.
@@ -191,13 +229,45 @@ impl Bench {
         now: Timestamp,
     ) -> Option<Agreement<'e>> {
         let approval = entry.approval.as_ref()?;
+        if self.is_used_up(approval) {
+            return None;
+        }
         let shown = self.shown(entry, ruling, approval.expires_at);
         let replayers = std::iter::once(approval.requested_by.as_str());
         let replayers: Vec<_> = replayers.chain(self.replayer.as_deref()).collect();
         let group = self.policy.group(ruling.rule);
         let involved = approval::involved(group, self.submitter.as_deref(), &replayers);
-        let state = approval::state(approval, &shown.digest(), &involved, now)?;
+        let rules = GroupRules::of(&self.policy, ruling.rule, &involved);
+        let state = approval::state(approval, &shown.digest(), &rules, now)?;
         Some(Agreement { approval, shown, state, involved })
+    }
+
+    /// Returns whether a replay was announced with an approval.
+    ///
+    /// The journal says so in the record that claims the entry. The audit trail said so before,
+    /// and still does if that record is lost: one approval is never good for two replays.
+    pub(super) fn is_used_up(&self, approval: &Approval) -> bool {
+        if approval.consumed {
+            return true;
+        }
+        let announced = self.announced.get_or_init(|| self.look_up().ok());
+        announced.as_ref().is_none_or(|digests| digests.contains(&approval.digest))
+    }
+
+    /// Reads from the audit trail which approvals replays of the job were announced with.
+    fn look_up(&self) -> Result<HashSet<String>, audit::Error> {
+        let mut digests = HashSet::new();
+        for record in audit::read(&self.layout)? {
+            let said = match record {
+                Ok(record) => record.said,
+                Err(audit::Error::Unreadable { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            if said.job == self.job && said.action == AuditAction::Replay {
+                digests.extend(said.digest);
+            }
+        }
+        Ok(digests)
     }
 
     fn rule(

@@ -1,15 +1,24 @@
 //! Completing the files from the journal.
 
-use prodigy_core::{checkpoint::Checkpoint, dlq::Letter, ids::JobId, mask::Mask};
+use prodigy_core::{checkpoint::Checkpoint, dlq::Letter, event::Event, ids::JobId, mask::Mask};
 
-use super::{Error, index::last_mark, projection::Projection, scan::Scan};
+use super::{
+    Error,
+    index::{Lines, last_mark},
+    old_layout::is_old,
+    projection::Projection,
+    queue::known_seq,
+    scan::Scan,
+};
 use crate::store::{self, JobLock, Layout, Reader, last_seq, load_checkpoint};
 
 /// Writes what the journal says and the files do not, if nobody else works on the job.
 ///
 /// It is cheap if there is nothing to do: only the ends of the list and the journal are read.
 pub(super) fn catch_up(layout: &Layout, job: &JobId, held: Option<&JobLock>) -> Result<(), Error> {
-    let Some(_) = missing(layout, job)? else { return Ok(()) };
+    if missing(layout, job)?.is_none() && !is_incomplete(layout, job)? {
+        return Ok(());
+    }
     let _lock = match held {
         Some(_) => None,
         None if JobLock::holder(layout, job)?.is_some() => return Ok(()),
@@ -20,8 +29,21 @@ pub(super) fn catch_up(layout: &Layout, job: &JobId, held: Option<&JobLock>) -> 
         },
     };
     // Somebody may have been faster.
-    let Some(after) = missing(layout, job)? else { return Ok(()) };
-    complete(layout, job, after)
+    if let Some(after) = missing(layout, job)? {
+        complete(layout, job, after)?;
+    }
+    if is_incomplete(layout, job)? {
+        let mut projection = Projection::new(layout, job, Mask::default(), None);
+        projection.listing.summarize()?;
+    }
+    Ok(())
+}
+
+/// Returns whether the files are laid out as they were before, or have a log and no index.
+fn is_incomplete(layout: &Layout, job: &JobId) -> Result<bool, Error> {
+    let is_there = |path: std::path::PathBuf| path.symlink_metadata().is_ok();
+    let has_no_index = is_there(layout.dlq_log(job)) && !is_there(layout.dlq_index(job));
+    Ok(has_no_index || is_old(layout, job)?)
 }
 
 /// Returns the record after which the files may not say what the journal says; `None` if
@@ -36,22 +58,35 @@ fn missing(layout: &Layout, job: &JobId) -> Result<Option<u64>, Error> {
     match mark {
         Some(mark) if mark.seq >= last => Ok(None),
         Some(mark) => Ok(Some(mark.seq)),
-        None if has_no_list(layout, job) && nothing_died(layout, job, last) => Ok(None),
+        None if has_no_list(layout, job)? && nothing_died(layout, job) => Ok(None),
+        // The entries know more than the journal: they are not made to say less.
+        None if known_seq(layout, job)? > last => Ok(None),
         None => Ok(Some(0)),
     }
 }
 
-fn has_no_list(layout: &Layout, job: &JobId) -> bool {
-    layout.dlq_index(job).symlink_metadata().is_err()
+fn has_no_list(layout: &Layout, job: &JobId) -> Result<bool, Error> {
+    Ok(Lines::open(layout, job)?.is_none_or(|mut lines| lines.next().is_none()))
 }
 
-/// Returns whether it is known without reading the journal that no item ever died.
-fn nothing_died(layout: &Layout, job: &JobId, last: u64) -> bool {
+/// Returns whether no item of a job ever died; `false` if that cannot be told.
+///
+/// Only what the journal says after the checkpoint is read.
+pub(super) fn nothing_died(layout: &Layout, job: &JobId) -> bool {
     let checkpoint = load_checkpoint::<Checkpoint>(layout, job).ok().flatten();
-    let usable = checkpoint.filter(|c| c.is_readable() && c.covers() == last);
-    usable.is_some_and(|checkpoint| {
+    let last = last_seq(layout, job).unwrap_or_default();
+    let usable = checkpoint.filter(|c| c.is_readable() && c.covers() <= last);
+    let mut covered = 0;
+    if let Some(checkpoint) = usable {
+        covered = checkpoint.covers();
         let map = checkpoint.into_job().map;
-        map.is_none_or(|map| map.items.iter().all(|item| item.died.is_none()))
+        if map.is_some_and(|map| map.items.iter().any(|item| item.died.is_some())) {
+            return false;
+        }
+    }
+    let Ok(mut reader) = Reader::open_after(layout, job, covered) else { return false };
+    reader.all(|record| {
+        record.is_ok_and(|record| !matches!(record.event, Event::ItemDeadLettered { .. }))
     })
 }
 
@@ -79,5 +114,6 @@ fn complete(layout: &Layout, job: &JobId, after: u64) -> Result<(), Error> {
     }
     scan.write(&changed, &mut projection, spool.as_ref())?;
     projection.listing.mark(scan.last_seq);
-    projection.listing.write()
+    projection.listing.write()?;
+    projection.listing.summarize()
 }

@@ -10,11 +10,15 @@ use prodigy_core::{
 use super::{
     Error, Heading,
     index::{Line, Lines},
+    old_layout::is_closed,
     projection::Projection,
     queue::read_entry,
     scan::Scan,
 };
-use crate::store::{self, JobLock, Layout};
+use crate::{
+    lost_end::refuse_lost_end,
+    store::{self, JobLock, Layout},
+};
 
 /// What is wrong with the files of a job's dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +55,8 @@ pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<Report, Error>
     // A job that was never recorded must not get a lock.
     store::last_seq(layout, job)?;
     let _lock = JobLock::take(layout, job)?;
+    // The files may be all that is left of records that are gone.
+    refuse_lost_end(layout, job)?;
     let mut scan = Scan::read(layout, job, u64::MAX)?;
     let spool = scan.spool();
     let mut projection = Projection::new(layout, job, Mask::default(), spool.clone());
@@ -69,11 +75,12 @@ pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<Report, Error>
         for (path, _) in &report.damaged {
             aside(path)?;
         }
-        aside(&layout.dlq_index(job))?;
+        aside(&layout.dlq_log(job))?;
         let all = scan.changed_after(0);
         scan.write(&all, &mut projection, spool.as_ref())?;
         projection.listing.mark(scan.last_seq);
         projection.listing.write()?;
+        projection.listing.summarize()?;
         report.repaired = true;
     }
     Ok(report)
@@ -89,8 +96,12 @@ fn compare(
     report: &mut Report,
 ) {
     let Some(letter) = scan.letters.take(item) else { return };
-    let path = layout.dlq_item(job, item);
+    let (open, closed) = (layout.dlq_item(job, item), layout.dlq_resolved_item(job, item));
+    let is_closed = letter.status().is_some_and(is_closed);
+    let (path, other) = if is_closed { (closed, open) } else { (open, closed) };
+    let is_elsewhere = other.symlink_metadata().is_ok();
     match read_entry(&path, job) {
+        Ok(_) if is_elsewhere => report.stale.push(item.clone()),
         Ok(None) => report.missing.push(item.clone()),
         Err(error) => report.damaged.push((path, error.to_string())),
         Ok(Some(stored)) => {
@@ -135,19 +146,20 @@ fn foreign(
     job: &JobId,
     kept: impl Fn(&ItemId) -> bool,
 ) -> Result<Vec<PathBuf>, Error> {
-    let directory = layout.dlq_items_dir(job);
-    let entries = match fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(store::Error::io("list", directory, error).into()),
-    };
     let mut foreign = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| store::Error::io("list", &directory, error))?;
-        let name = entry.file_name().into_string().unwrap_or_default();
-        let item = name.strip_suffix(".json").and_then(|id| id.parse().ok());
-        if !item.is_some_and(|item| kept(&item)) {
-            foreign.push(entry.path());
+    for directory in [layout.dlq_items_dir(job), layout.dlq_resolved_dir(job)] {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(store::Error::io("list", directory, error).into()),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| store::Error::io("list", &directory, error))?;
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let item = name.strip_suffix(".json").and_then(|id| id.parse().ok());
+            if !item.is_some_and(|item| kept(&item)) {
+                foreign.push(entry.path());
+            }
         }
     }
     foreign.sort();

@@ -78,6 +78,9 @@ pub struct Standing {
     /// What its replays cost.
     #[serde(default)]
     pub replay_cost_usd: f64,
+    /// Who looks after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// Returns whether a flag need not be written.
@@ -124,6 +127,7 @@ impl From<&DeadLetteredItem> for Standing {
             is_edited: entry.is_edited(),
             has_approval: entry.approval.as_ref().is_some_and(|approval| !approval.consumed),
             replay_cost_usd: entry.replay_cost_usd,
+            owner: entry.owner.clone(),
         }
     }
 }
@@ -143,6 +147,8 @@ fn least_known(effects: &[Effect]) -> Option<&Effect> {
         EffectState::Absent => 1,
         EffectState::Compensated => 0,
     };
-    let declared = effects.iter().filter(|effect| !effect.idempotent);
+    // What a handler made is not the item's work.
+    let is_its = |effect: &&Effect| !effect.is_made() || !effect.is_of_handler();
+    let declared = effects.iter().filter(|effect| !effect.idempotent).filter(is_its);
     declared.max_by_key(|effect| rank(effect.state))
 }

@@ -1,4 +1,4 @@
-//! The list of a job's dead letters: one small line for each change.
+//! The log of changes of a job's dead letters: one small line for each.
 //!
 //! Adding to it costs the same however long it is. The newest line of an item is the one
 //! that counts, so it is read backwards.
@@ -136,8 +136,16 @@ pub(super) struct Lines {
 impl Lines {
     /// Opens the list of a job, as it is now; `None` if there is none.
     pub(super) fn open(layout: &Layout, job: &JobId) -> Result<Option<Self>, Error> {
-        let path = layout.dlq_index(job);
-        let file = match open_to_read(&path) {
+        let mut path = layout.dlq_log(job);
+        let opened = match open_to_read(&path) {
+            // Before 0.2 it was called like this. A document of ours has no line of the log.
+            Err(error) if error.is_not_found() => {
+                path = layout.dlq_index(job);
+                open_to_read(&path)
+            }
+            opened => opened,
+        };
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),

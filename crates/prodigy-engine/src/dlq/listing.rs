@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::{
     Error,
-    index::{Change, Lines, Mark},
+    index::{Change, Line, Lines, Mark},
+    summary::Summary,
 };
 use crate::store::{self, Layout, open_projection};
 
@@ -25,6 +26,9 @@ pub(super) struct Listing {
     buffer: Vec<u8>,
     /// How many entries are open.
     pub(super) open: u64,
+    /// The lines that are to be written.
+    added: Vec<Line>,
+    summary: Summary,
 }
 
 impl Listing {
@@ -33,7 +37,9 @@ impl Listing {
         // A list that cannot be read is counted anew from the journal.
         let newest = Lines::open(layout, job).ok().flatten().and_then(|mut lines| lines.next());
         let open = newest.and_then(Result::ok).map_or(0, |line| line.open());
-        Self { path: layout.dlq_index(job), file: None, buffer: Vec::new(), open }
+        let summary = Summary::new(layout, job);
+        let path = layout.dlq_log(job);
+        Self { path, file: None, buffer: Vec::new(), open, added: Vec::new(), summary }
     }
 
     /// Returns whether there is a list.
@@ -42,14 +48,16 @@ impl Listing {
     }
 
     /// Adds a line about an entry.
-    pub(super) fn change(&mut self, change: &Change) {
-        self.line(change);
+    pub(super) fn change(&mut self, change: Change) {
+        self.line(&change);
+        self.added.push(Line::Change(Box::new(change)));
     }
 
     /// Adds that everything up to a record of the journal is in the files.
     pub(super) fn mark(&mut self, seq: u64) {
-        let open = self.open;
-        self.line(&Mark { seq, open });
+        let mark = Mark { seq, open: self.open };
+        self.line(&mark);
+        self.added.push(Line::Mark(mark));
     }
 
     fn line(&mut self, line: &impl Serialize) {
@@ -63,6 +71,7 @@ impl Listing {
     /// it is forgotten.
     pub(super) fn write(&mut self) -> Result<(), Error> {
         let lines = std::mem::take(&mut self.buffer);
+        let added = std::mem::take(&mut self.added);
         if lines.is_empty() {
             return Ok(());
         }
@@ -77,10 +86,28 @@ impl Listing {
                 file.set_len(length).ok();
             })
         });
-        written.map_err(|error| {
-            self.file = None;
-            store::Error::io("write", &self.path, error).into()
-        })
+        match written {
+            Ok(()) => {
+                for line in &added {
+                    self.summary.take(line);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.file = None;
+                Err(store::Error::io("write", &self.path, error).into())
+            }
+        }
+    }
+
+    /// Writes the index, if it is time for that.
+    pub(super) fn summarize_if_due(&mut self) -> Result<(), Error> {
+        self.summary.write_if_due()
+    }
+
+    /// Writes the index.
+    pub(super) fn summarize(&mut self) -> Result<(), Error> {
+        self.summary.write()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The dead letters of a job, on the disk.
 //!
 //! The journal says which items were given up and why; here is a view of it that people and
-//! programs can read without reading the journal: one file for each item, and a list of them
-//! that is only ever appended to. What is missing here is made again from the journal.
+//! programs can read without reading the journal: one file for each item, a log of their changes
+//! that is only ever appended to, and an index with counts and ids. What is missing here is made
+//! again from the journal.
 
 mod amend;
 mod asking;
@@ -14,9 +15,12 @@ mod heading;
 mod index;
 mod letters;
 mod listing;
+mod old_layout;
 mod projection;
 mod queue;
+mod replay_base;
 mod scan;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod wanted;
@@ -29,6 +33,7 @@ pub use bench::{Agreement, Bench};
 pub use error::Error;
 pub use fsck::{Report, fsck};
 pub use heading::{Heading, Standing};
-pub use queue::Queue;
+pub use queue::{Queue, entry_file, known_seq};
+pub use replay_base::{MergeHistory, ReplayBase};
 pub use wanted::Wanted;
 pub use writer::DeadLetters;

@@ -9,7 +9,13 @@ use prodigy_core::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Error, Heading, index::Change, listing::Listing, queue::read_entry};
+use super::{
+    Error, Heading,
+    index::Change,
+    listing::Listing,
+    old_layout::{convert, is_closed},
+    queue::{read_entry, read_stored},
+};
 use crate::store::{self, Layout, Spool, create_projection, read_edit, write_projection};
 
 /// The files of a job's dead letters, open to be written.
@@ -24,16 +30,25 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    /// Looks at the files of a job. Nothing is made before something is written.
+    /// Looks at the files of a job. Nothing is made before something is written; files in the
+    /// layout of before are moved where they belong.
     pub(super) fn new(layout: &Layout, job: &JobId, mask: Mask, spool: Option<Spool>) -> Self {
+        // What cannot be moved is read where it is, and what is written says why it cannot be.
+        convert(layout, job).ok();
         let listing = Listing::new(layout, job);
         Self { layout: layout.clone(), job: job.clone(), mask, spool, listing }
     }
 
+    /// Looks at the files of a job without changing anything, for whoever does not hold its lock.
+    pub(super) fn to_read(layout: &Layout, job: &JobId, spool: Option<Spool>) -> Self {
+        let listing = Listing::new(layout, job);
+        let (layout, job) = (layout.clone(), job.clone());
+        Self { layout, job, mask: Mask::default(), spool, listing }
+    }
+
     /// Returns the stored entry of an item, if there is one that can be gone on from.
     pub(super) fn stored(&self, item: &ItemId) -> Option<DeadLetteredItem> {
-        let path = self.layout.dlq_item(&self.job, item);
-        let entry = read_entry(&path, &self.job).ok()??;
+        let entry = read_stored(&self.layout, &self.job, item).ok()??;
         // The older shapes do not say which records they know of.
         (entry.journal_seq > 0).then_some(entry)
     }
@@ -44,17 +59,18 @@ impl Projection {
         letter: &Letter,
         place: Option<usize>,
     ) -> Result<Option<Heading>, Error> {
-        let path = self.layout.dlq_item(&self.job, letter.item_id());
+        let item = letter.item_id();
+        let open = self.layout.dlq_item(&self.job, item);
+        let closed = self.layout.dlq_resolved_item(&self.job, item);
         if letter.is_cleared() {
             // Without its entry nobody finds it.
-            std::fs::remove_file(self.layout.dlq_patch(&self.job, letter.item_id())).ok();
-            return match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(store::Error::io("remove", &path, error).into())
-                }
-                Ok(()) | Err(_) => Ok(letter.outline().map(|entry| Heading::from(&entry))),
-            };
+            std::fs::remove_file(self.layout.dlq_patch(&self.job, item)).ok();
+            remove(&open)?;
+            remove(&closed)?;
+            return Ok(letter.outline().map(|entry| Heading::from(&entry)));
         }
+        let is_closed = letter.status().is_some_and(is_closed);
+        let (path, other) = if is_closed { (closed, open) } else { (open, closed) };
         // An entry that is new was changed once or twice, so there is no file to look for.
         if letter.revision() <= 2 && letter.status() == Some(EntryStatus::Open) {
             let Some(entry) = self.entry(letter, place, None) else { return Ok(None) };
@@ -62,9 +78,13 @@ impl Projection {
                 return Ok(Some(Heading::from(&entry)));
             }
         }
-        let before = read_entry(&path, &self.job).unwrap_or_default();
+        let before = match read_entry(&path, &self.job).unwrap_or_default() {
+            None => read_entry(&other, &self.job).unwrap_or_default(),
+            before => before,
+        };
         let Some(entry) = self.entry(letter, place, before.as_ref()) else { return Ok(None) };
         write_projection(&path, &text(&entry, &path)?)?;
+        remove(&other)?;
         Ok(Some(Heading::from(&entry)))
     }
 
@@ -74,7 +94,7 @@ impl Projection {
         let open = listing.open + u64::from(is_open(letter));
         listing.open = open.saturating_sub(u64::from(was_open));
         let (open, gone) = (listing.open, letter.is_cleared());
-        listing.change(&Change::new(heading, letter.seq(), gone, open));
+        listing.change(Change::new(heading, letter.seq(), gone, open));
     }
 
     /// Makes the entry of a letter, with the item's data and without secrets.
@@ -133,6 +153,16 @@ impl Projection {
 /// Returns whether the entry of a letter waits for somebody.
 pub(super) fn is_open(letter: &Letter) -> bool {
     letter.status() == Some(EntryStatus::Open) && !letter.is_cleared()
+}
+
+/// Removes the file of an entry, if it is there.
+fn remove(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(store::Error::io("remove", path, error).into())
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Returns the text of an entry's file.

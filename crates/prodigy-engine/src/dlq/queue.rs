@@ -7,14 +7,17 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{DeadLetteredItem, EntryStatus, Unreadable},
+    Timestamp,
+    dlq::{DeadLetteredItem, EntryFile, EntryStatus, Unreadable},
     ids::{ItemId, JobId},
 };
 
 use super::{
     Error, Heading,
-    catch_up::catch_up,
+    catch_up::{catch_up, nothing_died},
+    fsck::fsck,
     index::{Line, Lines},
+    scan::Scan,
 };
 use crate::store::{self, JobLock, Layout, Reader, read_bounded};
 
@@ -29,13 +32,16 @@ pub struct Queue {
     source: Source,
     open: u64,
     behind: Option<Error>,
+    unreadable: Option<Error>,
 }
 
 /// Where the entries are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Source {
-    /// In the list.
+    /// In the log of changes.
     Index,
+    /// In the journal, because the files are lost or cannot be used; the newest first.
+    Journal(Vec<Heading>),
     /// Nowhere: every file has to be read. Older programs had no list of ours.
     Files,
 }
@@ -53,9 +59,14 @@ impl Queue {
         Self::open_after(layout, job, catch_up(layout, job, Some(lock)))
     }
 
-    /// Returns why the files may say less than the journal, if they could not be completed.
+    /// Returns why the files say less than the journal, if they could not be completed.
     pub fn behind(&self) -> Option<&Error> {
         self.behind.as_ref()
+    }
+
+    /// Returns why the files cannot be read, if they cannot: then the journal is read instead.
+    pub fn unreadable(&self) -> Option<&Error> {
+        self.unreadable.as_ref()
     }
 
     fn open_after(
@@ -65,16 +76,32 @@ impl Queue {
     ) -> Result<Self, Error> {
         let mut queue = Self::unread(layout, job);
         queue.behind = caught_up.err();
-        let newest = Lines::open(layout, job)?.and_then(|mut lines| lines.next()).transpose()?;
-        if let Some(newest) = newest {
+        let first = Lines::open(layout, job).and_then(|lines| {
+            let newest = lines.and_then(|mut lines| lines.next()).transpose()?;
+            can_be_listed(&layout.dlq_items_dir(job))?;
+            Ok(newest)
+        });
+        let newest = first.unwrap_or_else(|error| {
+            queue.unreadable = Some(error);
+            None
+        });
+        let is_usable = queue.behind.is_none() && queue.unreadable.is_none();
+        if let Some(newest) = newest.filter(|_| is_usable) {
             queue.open = newest.open();
             return Ok(queue);
         }
         let journal = Reader::open(layout, job);
-        let is_complete = journal.is_ok() && queue.behind.is_none();
-        if is_complete && (queue.is_running()? || queue.files()?.is_empty()) {
-            // Nothing died, or the first entry is just being written.
-            return Ok(queue);
+        if journal.is_ok() {
+            if is_usable && nothing_died(layout, job) {
+                if queue.is_running()? || queue.files()?.is_empty() {
+                    return Ok(queue);
+                }
+            } else {
+                return queue.listed_by_journal();
+            }
+        }
+        if let Some(error) = queue.unreadable {
+            return Err(error);
         }
         queue.source = Source::Files;
         if queue.files()?.is_empty() {
@@ -87,33 +114,47 @@ impl Queue {
         Ok(queue)
     }
 
+    /// Lists what the journal says.
+    fn listed_by_journal(mut self) -> Result<Self, Error> {
+        let headings = Scan::read(&self.layout, &self.job, u64::MAX)?.headings();
+        let open = headings.iter().filter(|heading| heading.status == EntryStatus::Open);
+        self.open = u64::try_from(open.count()).unwrap_or(u64::MAX);
+        self.source = Source::Journal(headings);
+        Ok(self)
+    }
+
     fn unread(layout: &Layout, job: &JobId) -> Self {
         let (layout, job) = (layout.clone(), job.clone());
-        Self { layout, job, source: Source::Index, open: 0, behind: None }
+        Self { layout, job, source: Source::Index, open: 0, behind: None, unreadable: None }
     }
 
     /// Returns the jobs of the repository that have dead letters, open or closed, by name.
     ///
-    /// A run that was killed may not have written any of them: its job is looked at, and one
-    /// that cannot be read is returned, so that whoever opens it is told.
+    /// The journals say which jobs those are: the files of a job may be lost, or not written
+    /// yet. A job that cannot be read is one of them, so that whoever opens it is told.
     pub fn jobs(layout: &Layout) -> Result<Vec<JobId>, Error> {
-        let mut jobs = Vec::new();
-        for job in layout.jobs()? {
-            if layout.dlq_index(&job).symlink_metadata().is_err()
-                && catch_up(layout, &job, None).is_err()
-            {
-                jobs.push(job);
-            }
-        }
+        let has_letters = |job: &JobId| {
+            let has_log = Lines::open(layout, job).is_ok_and(|lines| lines.is_some());
+            has_log || !nothing_died(layout, job)
+        };
+        let mut jobs: Vec<JobId> = layout.jobs()?.into_iter().filter(has_letters).collect();
+        // Those of older programs have no journal, or one that does not speak of them.
         for job in layout.dlq_jobs()? {
-            let has_index = layout.dlq_index(&job).symlink_metadata().is_ok();
             let is_known = jobs.contains(&job);
-            if !is_known && (has_index || !Self::unread(layout, &job).files()?.is_empty()) {
+            if !is_known && !Self::unread(layout, &job).files()?.is_empty() {
                 jobs.push(job);
             }
         }
         jobs.sort_unstable();
         Ok(jobs)
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn job(&self) -> &JobId {
+        &self.job
     }
 
     /// Returns how many entries wait for somebody to do something about them.
@@ -125,11 +166,12 @@ impl Queue {
     ///
     /// What cannot be read is an error that names the file, and the rest follows.
     pub fn headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
-        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match self.source {
+        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match &self.source {
             Source::Index => match Lines::open(&self.layout, &self.job) {
                 Ok(lines) => Box::new(newest(lines.into_iter().flatten(), false)),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
+            Source::Journal(headings) => Box::new(headings.iter().cloned().map(Ok)),
             Source::Files => match self.read_files() {
                 Ok(read) => Box::new(read.into_iter()),
                 Err(error) => Box::new(std::iter::once(Err(error))),
@@ -140,24 +182,41 @@ impl Queue {
 
     /// Returns all entries there ever were, also those that were deleted, the newest first.
     pub(super) fn all_headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
-        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match self.source {
+        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match &self.source {
             Source::Index => match Lines::open(&self.layout, &self.job) {
                 Ok(lines) => Box::new(newest(lines.into_iter().flatten(), true)),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
-            Source::Files => Box::new(self.headings()),
+            Source::Journal(_) | Source::Files => Box::new(self.headings()),
         };
         listed
     }
 
     /// Returns an entry; `None` if the item has none.
     pub fn entry(&self, item: &ItemId) -> Result<Option<DeadLetteredItem>, Error> {
-        let flat = self.layout.dlq_dir(&self.job).join(format!("{item}.json"));
-        match read_entry(&self.file(item), &self.job) {
-            Ok(None) => read_entry(&flat, &self.job),
+        if matches!(self.source, Source::Journal(_)) {
+            return Ok(Scan::read(&self.layout, &self.job, u64::MAX)?.entry(item));
+        }
+        match read_stored(&self.layout, &self.job, item) {
             // The file of a new entry is written where it stays.
             Err(Error::Entry { .. }) if self.is_running()? && !self.is_listed(item)? => Ok(None),
+            Ok(None) if self.is_listed(item)? => self.restored(item),
             read => read,
+        }
+    }
+
+    /// Returns an entry whose file is lost, from the journal, and writes all that are, if
+    /// nobody works on the job.
+    fn restored(&self, item: &ItemId) -> Result<Option<DeadLetteredItem>, Error> {
+        // Without a journal, or while somebody writes, the entry is what can be had.
+        let is_written = fsck(&self.layout, &self.job, true).is_ok_and(|report| report.repaired);
+        if is_written {
+            return read_stored(&self.layout, &self.job, item);
+        }
+        match Scan::read(&self.layout, &self.job, u64::MAX) {
+            Ok(mut scan) => Ok(scan.entry(item)),
+            Err(Error::Store(store::Error::NoJob { .. })) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -170,9 +229,11 @@ impl Queue {
         Ok(false)
     }
 
-    /// Returns the file of an entry, whether or not it is there.
+    /// Returns the file of an entry, or where it would be.
     pub fn file(&self, item: &ItemId) -> PathBuf {
-        self.layout.dlq_item(&self.job, item)
+        let paths = entry_paths(&self.layout, &self.job, item);
+        let found = paths.into_iter().find(|path| path.symlink_metadata().is_ok());
+        found.unwrap_or_else(|| self.layout.dlq_item(&self.job, item))
     }
 
     fn is_running(&self) -> Result<bool, Error> {
@@ -202,14 +263,21 @@ impl Queue {
     /// Returns the files that can hold entries, those in the directory of items first.
     fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
-        for directory in [self.layout.dlq_items_dir(&self.job), self.layout.dlq_dir(&self.job)] {
+        let (layout, job) = (&self.layout, &self.job);
+        let directories =
+            [layout.dlq_items_dir(job), layout.dlq_resolved_dir(job), layout.dlq_dir(job)];
+        for directory in directories {
             let entries = match fs::read_dir(&directory) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(store::Error::io("list", directory, error).into()),
             };
-            let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-            let mut found: Vec<PathBuf> = paths.filter(|path| is_entry(path)).collect();
+            let mut found = Vec::new();
+            for entry in entries {
+                let entry = entry.map_err(|error| store::Error::io("list", &directory, error))?;
+                found.push(entry.path());
+            }
+            found.retain(|path| is_entry(path));
             found.sort();
             files.append(&mut found);
         }
@@ -217,13 +285,80 @@ impl Queue {
     }
 }
 
+/// Returns the last record that the files of a job's dead letters know of; 0 if there are none.
+pub fn known_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
+    let mut known = None;
+    for line in Lines::open(layout, job)?.into_iter().flatten() {
+        match line? {
+            Line::Change(change) => known = known.max(Some(change.seq)),
+            // Nothing before it knows of a later record.
+            Line::Mark(mark) => return Ok(known.unwrap_or_default().max(mark.seq)),
+        }
+    }
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    // Without a log, the entries themselves are asked.
+    let mut newest = 0;
+    for path in Queue::unread(layout, job).files()? {
+        // One that cannot be read knows nothing.
+        let entry = read_entry(&path, job).ok().flatten();
+        newest = newest.max(entry.map_or(0, |entry| entry.journal_seq));
+    }
+    Ok(newest)
+}
+
+/// Checks that the names in a directory can be read, if it is there.
+fn can_be_listed(directory: &Path) -> Result<(), Error> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(store::Error::io("list", directory, error).into())
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns where the entry of an item can be: open, closed, or as older programs left it.
+pub(super) fn entry_paths(layout: &Layout, job: &JobId, item: &ItemId) -> [PathBuf; 3] {
+    [
+        layout.dlq_item(job, item),
+        layout.dlq_resolved_item(job, item),
+        layout.dlq_dir(job).join(format!("{item}.json")),
+    ]
+}
+
+/// Reads the entry of an item, wherever it is; `None` if there is none.
+pub(super) fn read_stored(
+    layout: &Layout,
+    job: &JobId,
+    item: &ItemId,
+) -> Result<Option<DeadLetteredItem>, Error> {
+    let [open, closed, flat] = entry_paths(layout, job, item);
+    // It may be moved while it is looked for, in either direction.
+    for path in [&open, &closed, &open, &flat] {
+        if let Some(entry) = read_entry(path, job)? {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads the file of an entry; `None` if there is none.
 pub(super) fn read_entry(path: &Path, job: &JobId) -> Result<Option<DeadLetteredItem>, Error> {
     let Some(bytes) = read_bounded(path, LIMIT)? else { return Ok(None) };
     let text = str::from_utf8(&bytes).map_err(|error| Unreadable::Shape(error.to_string()));
-    text.and_then(|text| DeadLetteredItem::read(text, job))
+    let file = entry_file(path, job);
+    text.and_then(|text| DeadLetteredItem::read(text, &file))
         .map(Some)
         .map_err(|source| Error::Entry { path: path.to_owned(), source })
+}
+
+/// Returns what the file of an entry says besides its text.
+pub fn entry_file(path: &Path, job: &JobId) -> EntryFile {
+    let item = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+    let written = path.metadata().and_then(|data| data.modified()).ok();
+    let written_at = written.and_then(|at| Timestamp::try_from(at).ok());
+    EntryFile { job: job.clone(), item, written_at }
 }
 
 /// Returns whether a file has the name of an entry.

@@ -6,12 +6,12 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{EntryStatus, JobFacts, Letter, RunFacts},
+    dlq::{DeadLetteredItem, EntryStatus, JobFacts, Letter, RunFacts},
     event::{Event, Record},
     ids::{ItemId, JobId},
 };
 
-use super::{Error, letters::Letters, projection::Projection};
+use super::{Error, Heading, letters::Letters, projection::Projection};
 use crate::store::{Layout, LogFile, Reader, Spool};
 
 /// How many entries are written before their lines are.
@@ -77,7 +77,8 @@ impl Scan {
             return;
         };
         let log = |item: &ItemId, attempt| log(&self.layout, &self.job, item, attempt);
-        letter.apply(record, JobFacts { run: &self.run, log: &log });
+        let worktree = |name: &str| worktree(&self.layout, &self.job, name);
+        letter.apply(record, JobFacts { run: &self.run, log: &log, worktree: &worktree });
         if let Some(status) = letter.status() {
             let dead = Dead { seq: letter.seq(), status, is_cleared: letter.is_cleared() };
             self.dead.insert(item.clone(), dead);
@@ -91,6 +92,29 @@ impl Scan {
     pub(super) fn open(&self) -> u64 {
         let open = self.dead.values().filter(|dead| dead.is_open()).count();
         u64::try_from(open).unwrap_or(u64::MAX)
+    }
+
+    /// Returns what a list shows of the entries, the newest first.
+    pub(super) fn headings(&mut self) -> Vec<Heading> {
+        let mut headings = Vec::new();
+        for item in self.changed_after(0).into_iter().rev() {
+            let is_there = self.dead.get(&item).is_some_and(|dead| !dead.is_cleared);
+            let Some(letter) = self.letters.take(&item).filter(|_| is_there) else { continue };
+            headings.extend(letter.outline().map(|entry| Heading::from(&entry)));
+            self.letters.put(letter);
+        }
+        headings
+    }
+
+    /// Returns the entry of an item, without the secrets of the run; `None` if it has none.
+    pub(super) fn entry(&mut self, item: &ItemId) -> Option<DeadLetteredItem> {
+        let letter = self.letters.take(item)?;
+        let spool = self.spool();
+        let ids = spool.iter().flat_map(Spool::ids).enumerate();
+        let place = ids.filter_map(|(place, id)| Some((place, id.ok()?)));
+        let place = place.filter(|(_, id)| id == item).map(|(place, _)| place).next();
+        let projection = Projection::to_read(&self.layout, &self.job, spool);
+        projection.entry(&letter, place, None)
     }
 
     /// Returns how often the entry of an item was changed.
@@ -168,6 +192,11 @@ pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<Letter>
             | Event::ItemDeadLettered { .. }
     );
     begins.then(|| Letter::new(job.clone(), item.clone()))
+}
+
+/// Returns a worktree of the job.
+pub(super) fn worktree(layout: &Layout, job: &JobId, name: &str) -> String {
+    layout.worktrees_dir(job).join(name).to_string_lossy().into_owned()
 }
 
 /// Returns the file with what an attempt of an item printed.

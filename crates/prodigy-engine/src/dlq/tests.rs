@@ -87,9 +87,10 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
           "manual_review_required": false,
           "worktree_artifacts": {
             "worktree_path": "/w/item",
-            "branch_name": null,
-            "uncommitted_changes": null,
+            "branch_name": "prodigy/job-1/item-001",
+            "uncommitted_changes": "none",
             "patch_file": null,
+            "commits": 0,
             "error_logs": null,
             "preserved": true
           },
@@ -207,7 +208,7 @@ fn what_was_not_written_is_made_from_the_journal_when_it_is_looked_for() {
 
     // The last line was cut off with the entry that it was about.
     fs::remove_file(world.file(1)).unwrap();
-    let index = world.home.layout.dlq_index(&world.home.job);
+    let index = world.home.layout.dlq_log(&world.home.job);
     let text = fs::read_to_string(&index).unwrap();
     let cut = text.lines().next().unwrap().len() / 2;
     fs::File::options().write(true).open(&index).unwrap().set_len(cut as u64).unwrap();
@@ -266,7 +267,7 @@ fn a_resumed_run_goes_on_with_the_histories_of_the_runs_before() {
         run.finish();
         match lost {
             "nothing" => {}
-            "the list" => fs::remove_file(world.home.layout.dlq_index(&world.home.job)).unwrap(),
+            "the list" => fs::remove_file(world.home.layout.dlq_log(&world.home.job)).unwrap(),
             _ => fs::remove_dir_all(world.home.layout.dlq_dir(&world.home.job)).unwrap(),
         }
         let mut run = world.resume();

@@ -20,6 +20,7 @@ use super::{
     index::last_mark,
     letters::Letters,
     projection::{Projection, is_open},
+    queue::entry_paths,
     scan::{self, Scan},
     writer::{Order, tell},
 };
@@ -137,7 +138,8 @@ impl Writer {
         let before = (letter.revision(), letter.seq());
         let earlier = self.begun.remove(&item).unwrap_or_default();
         let log = |item: &ItemId, attempt| scan::log(&self.layout, &self.job, item, attempt);
-        let origin = JobFacts { run: &self.run, log: &log };
+        let worktree = |name: &str| scan::worktree(&self.layout, &self.job, name);
+        let origin = JobFacts { run: &self.run, log: &log, worktree: &worktree };
         for record in earlier.iter().chain([&record]) {
             letter.apply(record, origin);
         }
@@ -155,8 +157,11 @@ impl Writer {
     /// Returns whether nothing is known of an item, and no run before gave it up: whether one
     /// of them knew it matters only once it fails.
     fn is_unheard_of(&self, item: &ItemId) -> bool {
-        let file = self.layout.dlq_item(&self.job, item);
-        self.past == Past::Listed && !self.letters.has(item) && file.symlink_metadata().is_err()
+        let has_file = || {
+            let files = entry_paths(&self.layout, &self.job, item);
+            files.iter().any(|file| file.symlink_metadata().is_ok())
+        };
+        self.past == Past::Listed && !self.letters.has(item) && !has_file()
     }
 
     /// Returns what is known of an item; `None` if an event says nothing that matters.
@@ -257,6 +262,9 @@ impl Writer {
                 self.letters.put(letter);
             }
             failed = Some(error);
+        } else if let Err(error) = self.projection.listing.summarize_if_due() {
+            // The log has it all; the index is made again.
+            tell(&self.problem, &error);
         }
         for (letter, ..) in written {
             if letter.status() == Some(EntryStatus::Replaying) {
@@ -298,7 +306,8 @@ impl Writer {
         let is_whole = self.order.is_empty() && !self.is_incomplete && self.past != Past::Unknown;
         if is_whole && self.projection.listing.is_there() {
             self.projection.listing.mark(last);
-            if let Err(error) = self.projection.listing.write() {
+            let listing = &mut self.projection.listing;
+            if let Err(error) = listing.write().and_then(|()| listing.summarize()) {
                 tell(&self.problem, &error);
             }
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Error,
+    Error, disk,
     in_flight::{InFlight, InFlightRecord},
     stale,
 };
@@ -263,7 +263,9 @@ impl<'a> Call<'a> {
         }
         let (command, output) = ended?;
         if output.status != 0 && !also.contains(&output.status) {
-            let (message, lock) = (first_line(&output.stderr), lock_in_the_way(&output.stderr));
+            let lock = lock_in_the_way(&output.stderr);
+            let message = first_line(&output.stderr);
+            let message = disk::with_cause(message, &output.stderr, self.paths());
             return Err(Error::Failed { command, status: output.status, message, lock });
         }
         Ok(output)
@@ -274,9 +276,16 @@ impl<'a> Call<'a> {
         self.with(Duplex::start).map(|(_, duplex)| duplex)
     }
 
+    /// Returns the places that the call may write to.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let named = self.args.iter().map(Path::new).filter(|path| path.is_absolute());
+        let work_tree = self.place.map(|place| place.work_tree.as_path());
+        named.chain(work_tree).chain([self.cwd])
+    }
+
     /// Hands the call to what runs it; returns the subcommand with the result.
     fn with<T>(
-        self,
+        &self,
         run: impl FnOnce(&Quick<'_>) -> Result<T, process::Error>,
     ) -> Result<(String, T), Error> {
         let command = self.args.first().map(|arg| arg.to_string_lossy().into_owned());
@@ -286,7 +295,7 @@ impl<'a> Call<'a> {
             args.push("-c".into());
             args.push(setting.into());
         }
-        args.extend(self.args);
+        args.extend_from_slice(&self.args);
         let mut env = self.git.env.clone();
         let mut set = |name: &str, value: &OsStr| env.push((name.into(), Some(value.into())));
         if let Some(place) = self.place {

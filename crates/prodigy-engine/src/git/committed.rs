@@ -1,6 +1,6 @@
 //! The state of a file of the user's checkout against the last commit.
 
-use super::{Error, Repo};
+use super::{Error, Repo, command::shown};
 
 /// The state of a file of the user's checkout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,5 +30,13 @@ impl Repo {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--", &literal];
         let is_changed = !self.call_here(&args).reading().fields()?.is_empty();
         Ok(if is_changed { CommittedState::Modified } else { CommittedState::Committed })
+    }
+
+    /// Returns the files of the user's checkout whose names fit one of some patterns, those that
+    /// git ignores left out; from the root of the checkout.
+    pub fn files_like(&self, patterns: &[&str]) -> Result<Vec<String>, Error> {
+        let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+        let fields = self.call_here(&args).args(patterns).reading().fields()?;
+        Ok(fields.iter().map(|path| shown(path)).collect())
     }
 }

@@ -67,7 +67,7 @@ impl Slot {
 /// Returns those of the paths that git does not ignore.
 ///
 /// Git refuses to leave out by name what it ignores anyway.
-fn unignored<'a>(
+pub(super) fn unignored<'a>(
     call: impl Fn(&[&str]) -> Call<'a>,
     paths: &[PathBuf],
 ) -> Result<Vec<String>, Error> {

@@ -33,6 +33,9 @@ pub struct MergeRequest {
     pub is_named: bool,
     /// The message of the merge commit, if one is needed.
     pub message: String,
+    /// Files whose change shows in a merge commit, which says that a job made it: a fast-forward
+    /// would bring in the commits of agents as if people had made them.
+    pub guarded: Vec<String>,
 }
 
 /// What became of a merge.
@@ -183,12 +186,17 @@ impl Repo {
         let commits = self.commits_between(&old, &source)?.len();
         let settings = MergeSettings::read(self)?;
         let can_fast_forward = self.is_ancestor(&old, &source)?;
-        if can_fast_forward && settings.fast_forward != FastForward::Never {
+        let is_guarded = self.differ_in(&old, &source, &request.guarded)?;
+        if can_fast_forward && !is_guarded && settings.fast_forward != FastForward::Never {
             return Ok(Ok(PreparedMerge { old, new: source, commits }));
         }
-        if !can_fast_forward && settings.fast_forward == FastForward::Only {
-            let target = &request.target_branch;
-            let reason = format!("`merge.ff` is `only`, and `{target}` has moved on");
+        if settings.fast_forward == FastForward::Only {
+            let why = if can_fast_forward {
+                format!("the job has changed {}", request.guarded.join(" or "))
+            } else {
+                format!("`{}` has moved on", request.target_branch)
+            };
+            let reason = format!("`merge.ff` is `only`, and {why}");
             return Ok(Err(MergeOutcome::Refused { reason }));
         }
         let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];

@@ -16,8 +16,10 @@ use std::{
 use super::{
     Error, Slot,
     command::{shown, split_fields},
+    kept::unignored,
     lease::install,
     markers, nested,
+    patch::left_out,
     refs::replace,
     repo::as_prodigy,
     shelter::{ITEM, read_plain},
@@ -270,13 +272,9 @@ impl Slot {
         fs::copy(&index, &scratch).map_err(Error::file("copy", &index))?;
         let call = |args: &[&str]| self.shelter.call(args).index(&scratch);
         nested::leave_out(call, &scratch, self.tree.path(), self.base.len() / 2)?;
-        let kept = self.kept.iter().map(|path| {
-            let mut exclude = OsString::from(":(exclude,literal)");
-            exclude.push(path);
-            exclude
-        });
-        let add = self.shelter.call(&["add", "--all", "--sparse", "--", "."]).args(kept);
-        add.index(&scratch).durable().run()?;
+        let kept = unignored(call, &self.kept)?;
+        let kept = kept.iter().map(|path| left_out(path));
+        call(&["add", "--all", "--sparse", "--", "."]).args(kept).durable().run()?;
         self.shelter.call(&["write-tree"]).index(&scratch).durable().text()
     }
 

@@ -58,6 +58,25 @@ pub enum CheckoutRecovery {
     },
 }
 
+impl CheckoutRecovery {
+    /// Says it to people; nothing if nothing had been changed.
+    pub fn message(&self) -> Option<String> {
+        match self {
+            Self::Untouched => None,
+            Self::Finished => {
+                Some("the update of your checkout was cut off; it is complete now".to_owned())
+            }
+            Self::Undone { kept } if kept.is_empty() => {
+                Some("the update of your checkout was cut off; it has been undone".to_owned())
+            }
+            Self::Undone { kept } => Some(format!(
+                "the update of your checkout was cut off; it has been undone, except in files that you changed since: {}",
+                kept.join(", ")
+            )),
+        }
+    }
+}
+
 impl<'a> CheckoutSession<'a> {
     /// Locks the index of a checkout; if that cannot be, returns why.
     pub(super) fn begin(

@@ -1,6 +1,6 @@
 //! Why something could not be signed, or a signature is not good.
 
-use std::{io, path::PathBuf};
+use std::io;
 
 use crate::process;
 
@@ -25,10 +25,10 @@ pub enum Error {
         why: String,
     },
     /// The list of those whose signatures count cannot be read.
-    #[error("cannot read the allowed signers in `{}`: {why}", path.display())]
+    #[error("cannot read the allowed signers in `{path}`: {why}")]
     AllowedSigners {
         /// The file.
-        path: PathBuf,
+        path: String,
         /// Why not.
         why: String,
     },
@@ -58,7 +58,7 @@ impl Error {
             ),
             Self::AllowedSigners { .. } => Some(
                 "it has a line for each person: `alice@example.com ssh-ed25519 AAAA…`; the policy \
-                 says where it is",
+                 says where it is, from the root of the repository, and it has to be committed",
             ),
             Self::Run(_) | Self::NotGood { .. } | Self::Temporary(_) => None,
         }

@@ -9,7 +9,7 @@ mod ssh;
 mod tests;
 
 pub use error::Error;
-pub use signature::{SigningKey, sign, verify};
+pub use signature::{AllowedSigners, SigningKey, sign, verify};
 
 use crate::git::Repo;
 

@@ -1,11 +1,6 @@
 //! Signatures of approvals.
 
-use std::{
-    ffi::OsString,
-    fs,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, fs, io::Write as _, path::PathBuf};
 
 use tempfile::NamedTempFile;
 
@@ -59,7 +54,7 @@ pub fn sign(text: &str, key: &SigningKey) -> Result<String, Error> {
         }
         SigningKey::Public(key) => {
             args.push("-U".into());
-            let file = temporary(&format!("{key}\n"))?;
+            let file = temporary(format!("{key}\n").as_bytes())?;
             (file.path().to_owned(), key.clone(), Some(file))
         }
     };
@@ -72,29 +67,34 @@ pub fn sign(text: &str, key: &SigningKey) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// A list of the keys of people.
+#[derive(Clone, Copy, Debug)]
+pub struct AllowedSigners<'a> {
+    /// Its name, for people.
+    pub name: &'a str,
+    /// Its lines, as `ssh-keygen` reads them.
+    pub content: &'a [u8],
+}
+
 /// Checks that a signature of a text is by a person whose key is in a list.
 pub fn verify(
     text: &str,
     signature: &str,
     identity: &str,
-    allowed_signers: &Path,
+    signers: AllowedSigners<'_>,
 ) -> Result<(), Error> {
-    let unreadable = |why: String| Error::AllowedSigners { path: allowed_signers.to_owned(), why };
     let not_good = |why: String| Err(Error::NotGood { why });
-    if !fs::metadata(allowed_signers).map_err(|error| unreadable(error.to_string()))?.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
     if !signature.starts_with(BEGIN) {
         return not_good("it is not a signature that `ssh-keygen -Y sign` makes".to_owned());
     }
     if signature.len() > LONGEST {
         return not_good(format!("it is longer than {LONGEST} bytes"));
     }
-    let allowed = std::path::absolute(allowed_signers).map_err(Error::Temporary)?;
-    let file = temporary(signature)?;
+    let allowed = temporary(signers.content)?;
+    let file = temporary(signature.as_bytes())?;
     let ask = |what: &str, more: &[&str], stdin: &str| {
         let mut args: Vec<OsString> = vec!["-Y".into(), what.into()];
-        args.extend(["-f".into(), allowed.clone().into_os_string()]);
+        args.extend(["-f".into(), allowed.path().into()]);
         args.extend(["-s".into(), file.path().into()]);
         args.extend(more.iter().map(Into::into));
         run(&args, stdin)
@@ -111,17 +111,14 @@ pub fn verify(
     let names = String::from_utf8_lossy(&found.stdout);
     let names: Vec<_> = names.lines().map(str::trim).filter(|name| !name.is_empty()).collect();
     if names.is_empty() {
-        return not_good(format!(
-            "its key is not in `{}`, or no longer counts",
-            allowed_signers.display()
-        ));
+        return not_good(format!("its key is not in `{}`, or no longer counts", signers.name));
     }
     not_good(format!("its key is that of {}, not of {identity}", names.join(", ")))
 }
 
 /// Writes a file that is gone as soon as it is no longer needed.
-fn temporary(text: &str) -> Result<NamedTempFile, Error> {
+fn temporary(text: &[u8]) -> Result<NamedTempFile, Error> {
     let mut file = NamedTempFile::new().map_err(Error::Temporary)?;
-    file.write_all(text.as_bytes()).map_err(Error::Temporary)?;
+    file.write_all(text).map_err(Error::Temporary)?;
     Ok(file)
 }

@@ -108,7 +108,7 @@ fn with_descendants(mut found: Vec<Process>, without: &HashSet<Pid>) -> Vec<Proc
 }
 
 /// Returns this process and those above it, which may carry the marks if prodigy runs in prodigy.
-fn ourselves() -> HashSet<Pid> {
+pub(super) fn ourselves() -> HashSet<Pid> {
     let mut found = HashSet::new();
     let mut next = Some(getpid());
     while let Some(pid) = next.filter(|pid| found.insert(*pid)) {
@@ -117,7 +117,7 @@ fn ourselves() -> HashSet<Pid> {
     found
 }
 
-fn is_supervisor(pid: Pid) -> bool {
+pub(super) fn is_supervisor(pid: Pid) -> bool {
     let arguments = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     arguments.split(|byte| *byte == 0).nth(1) == Some(b"__supervise")
 }

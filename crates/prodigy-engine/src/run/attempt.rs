@@ -8,10 +8,10 @@ use std::{
 
 use prodigy_core::{
     agent::Limit,
-    event::AgentCompleted,
+    event::{AgentCompleted, AttemptStatus},
     failure::{Failure, FailureKind},
     vars::Vars,
-    workflow::{ResultConfig, Step, step_label},
+    workflow::{ResultConfig, Step, StepAddress, step_label},
 };
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -81,9 +81,10 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
         limit: None,
     };
     let mut printed = Printed::default();
+    let list = StepAddress::named("");
     for (number, step) in crew.map.steps.iter().enumerate() {
-        let path = (number + 1).to_string();
-        let task = Task { step, path: &path, top_level: false, deadline };
+        let address = list.step(&crew.map.steps, number);
+        let task = Task { step, address: &address, top_level: false, deadline };
         match step::run(workplace, task, &mut scope).await {
             Finished::Skipped { .. } => {}
             Finished::GoOn(done) => {
@@ -97,7 +98,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
                     let limit = prodigy_core::duration::show(limit);
                     failure.message = format!("the attempt took longer than {limit}");
                 }
-                ended.failed = Some((Some(path), failure));
+                ended.failed = Some((Some(address.path().to_owned()), failure));
                 break;
             }
             Finished::Interrupted => {
@@ -135,25 +136,21 @@ pub(super) async fn handle(
     name: &str,
     failed: FailedStep<'_>,
 ) -> Option<Failure> {
-    let mut vars = attempt.vars();
     let FailedStep { step, failure } = failed;
     let number = step.and_then(|path| path.parse::<usize>().ok()?.checked_sub(1));
     let step = number.and_then(|number| attempt.crew.map.steps.get(number)).map(step_label);
-    vars.set(
-        "error",
-        json!({
-            "message": failure.message,
-            "exit_code": failure.exit_code,
-            "reason": failure.kind.code(),
-            "attempt": attempt.workplace.identity.item.as_ref().map(|item| item.attempt),
-            "step": step,
-        }),
-    );
-    vars.set_field("shell", "output", failure.output_tail.clone());
-    let mut scope = Scope::new(vars);
+    let error = json!({
+        "message": failure.message,
+        "exit_code": failure.exit_code,
+        "reason": failure.kind.code(),
+        "attempt": attempt.workplace.identity.item.as_ref().map(|item| item.attempt),
+        "step": step,
+    });
+    let mut scope = Scope::of_handler(attempt.vars(), error, failure.output_tail.clone());
+    let list = StepAddress::named(format!("handler.{name}"));
     for (number, step) in steps.iter().enumerate() {
-        let path = format!("handler.{name}.{}", number + 1);
-        let task = Task { step, path: &path, top_level: false, deadline: None };
+        let address = list.step(steps, number);
+        let task = Task { step, address: &address, top_level: false, deadline: None };
         match step::run(attempt.workplace, task, &mut scope).await {
             Finished::Skipped { .. } | Finished::GoOn(_) => {}
             Finished::Stop { failure, .. } => return Some(failure),
@@ -226,6 +223,7 @@ impl Ended {
             recovered: self.failed_steps.recovered,
             ignored: self.failed_steps.ignored,
             uncommitted: u32::try_from(uncommitted).unwrap_or(u32::MAX),
+            status: AttemptStatus::Success,
             cost_usd: self.cost_usd,
             result: self.result,
         }))

@@ -12,10 +12,7 @@ use std::{
 use prodigy_core::{
     checkpoint::Checkpoint,
     dlq::RunFacts,
-    event::{
-        ChangedWorkflow, Event, Found, JobStarted, Mode, OptionChanges, PhaseName, Record,
-        RunOptions,
-    },
+    event::{ChangedWorkflow, Event, Found, JobStarted, OptionChanges, Record, RunOptions},
     ids::{BadName, JobId},
     job::{End, Job},
     mask::Mask,
@@ -30,12 +27,13 @@ use crate::{
     agent::Agent,
     clock,
     git::{Guard, Repo},
+    lost_end::refuse_lost_end,
     process,
     sandbox::Sandbox,
     shutdown::Shutdown,
     store::{
-        Durability, JobLock, Journal, Layout, Opened, Reader, create_dir, load_checkpoint,
-        read_bounded, refuse_removed, write_atomic,
+        Durability, JobLock, Journal, Layout, Opened, create_dir, load_checkpoint, read_bounded,
+        refuse_removed, write_atomic,
     },
 };
 
@@ -117,6 +115,16 @@ impl Texts {
     }
 }
 
+/// A workflow that takes the place of the stored one.
+pub struct Replacement {
+    /// What is recorded of it.
+    pub workflow: ChangedWorkflow,
+    /// Its files.
+    pub texts: Texts,
+    /// The workflow that the job ran with so far, if it is known.
+    pub recorded: Option<Workflow>,
+}
+
 /// A job that is taken up again.
 pub struct Resumption {
     /// The job.
@@ -124,7 +132,7 @@ pub struct Resumption {
     /// The lock, held for life.
     pub lock: JobLock,
     /// The workflow that takes the place of the stored one.
-    pub changed: Option<(ChangedWorkflow, Texts)>,
+    pub changed: Option<Replacement>,
     /// The dead letters that are tried again.
     pub replay: Option<Replay>,
     /// The flags that are given now; others stay as they were.
@@ -164,6 +172,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     let mut journal = Journal::create(&settings.layout, &job, settings.durability)?;
     let first = vec![Event::JobStarted(Box::new(started))];
     let begun = texts.store(&state).and_then(|()| {
+        settings.layout.work_here(&job)?;
         if let Some(items) = &items {
             write_atomic(&settings.layout.input_file(&job), items)?;
         }
@@ -203,7 +212,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let options = Some(Box::new(options)).filter(|options| **options != started.options);
     let run = RunFacts {
         workflow_hash: match &changed {
-            Some((changed, _)) => changed.hash.clone(),
+            Some(changed) => changed.workflow.hash.clone(),
             None => started.workflow_hash.clone(),
         },
         found: settings.found.clone(),
@@ -213,20 +222,19 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         None => Planned::default(),
     };
     if matches!(fold.end, Some(End::Completed(_))) && reopened.is_none() {
+        super::views::restore(&mut settings, &job, &fold, &lock);
         return Err(Error::Completed { job, state: Box::new(fold) });
     }
     if reopened.is_some() {
         // What the items come to is found out anew; if nothing changes, it is the same again.
         forget(&settings.layout.results_file(&job))?;
     }
-    if let Some((changed, texts)) = &changed {
-        let (done, steps) = (fold.done, steps_now(changed, fold.phase));
-        let is_mixed = started.rounds > 1 || changed.mode != started.mode;
-        if steps.saturating_mul(started.rounds) < done || is_mixed {
-            return Err(Error::WorkflowShrank { steps, done });
-        }
-        texts.store(&settings.layout.state_dir(&job))?;
+    let mut changed = changed;
+    if let Some(changed) = &mut changed {
+        changed.fit(&fold, started, &settings.workflow)?;
+        changed.texts.store(&settings.layout.state_dir(&job))?;
     }
+    settings.layout.work_here(&job)?;
     end_dead_run(&mut settings, &job, &fold)?;
     let mut parts = Parts::new(settings, job, lock, journal)?;
     parts.replays = Arc::new(replays);
@@ -252,7 +260,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         run.set_back()?;
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let workflow = changed.map(|(workflow, _)| workflow);
+    let workflow = changed.map(|changed| changed.workflow);
     let known = run.job.started.as_ref().map(|started| started.budget).unwrap_or_default();
     let budget = Some(run.parts.settings.workflow.budget).filter(|budget| *budget != known);
     let resumed =
@@ -288,24 +296,13 @@ fn forget(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns how many top-level steps the phase that is under way has now.
-fn steps_now(changed: &ChangedWorkflow, phase: Option<PhaseName>) -> u32 {
-    match (changed.mode, phase) {
-        (Mode::Sequential, _) => changed.steps,
-        (Mode::Mapreduce, Some(PhaseName::Setup)) => changed.setup_steps,
-        (Mode::Mapreduce, Some(PhaseName::Reduce)) => changed.reduce_steps,
-        // No step of these is counted.
-        (Mode::Mapreduce, Some(PhaseName::Steps | PhaseName::Map | PhaseName::Merge) | None) => {
-            u32::MAX
-        }
-    }
-}
-
 /// Opens a journal to go on with it, and folds it, from its checkpoint if there is a usable one.
 pub(super) fn open_and_fold(
     settings: &mut Settings,
     job: &JobId,
 ) -> Result<(Journal, Opened, Job), Error> {
+    settings.layout.refuse_elsewhere(job)?;
+    refuse_lost_end(&settings.layout, job)?;
     let checkpoint = load_checkpoint::<Checkpoint>(&settings.layout, job).unwrap_or_else(|error| {
         // It is only a shortcut: the journal holds everything that it would say.
         settings.reporter.note(&format!("the checkpoint is not used: {error}"));
@@ -326,13 +323,6 @@ pub(super) fn open_and_fold(
     let (layout, covered) = (&settings.layout, fold.seq);
     let each = |record| apply(&mut fold, &record);
     let (journal, opened) = Journal::open_after(layout, job, settings.durability, covered, each)?;
-    if opened.last_seq < covered {
-        // The checkpoint knows of records that are gone, so it is of another journal.
-        fold = Job::default();
-        for record in Reader::open(layout, job)? {
-            apply(&mut fold, &record?)?;
-        }
-    }
     Ok((journal, opened, fold))
 }
 

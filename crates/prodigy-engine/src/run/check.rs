@@ -9,7 +9,7 @@ use prodigy_core::{
     ids::{AgentId, ItemId, JobId},
     job::Stage,
     vars::Vars,
-    workflow::Step,
+    workflow::{Counterpart, Step, Workflow},
 };
 
 use super::{
@@ -42,6 +42,8 @@ pub struct Check {
     pub compensate: bool,
     /// Who asks for it.
     pub by: String,
+    /// The workflow that the job ran with so far, if it is known.
+    pub recorded: Option<Workflow>,
 }
 
 /// A change outside that was looked at.
@@ -66,7 +68,7 @@ pub struct CheckedEffect {
 ///
 /// A stop that is asked for ends it early: what was found out is returned.
 pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect>, Error> {
-    let Check { job, lock, items, compensate, by } = asked;
+    let Check { job, lock, items, compensate, by, recorded } = asked;
     let mut settings = settings;
     let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
@@ -84,7 +86,8 @@ pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect
         return Ok(Vec::new());
     }
     let place = run.checking_place()?;
-    let mut inspector = Inspector { tools: Arc::new(run.tools()), run: &mut run, place, by };
+    let mut inspector =
+        Inspector { tools: Arc::new(run.tools()), run: &mut run, place, by, recorded };
     let mut checked = Vec::new();
     let mut result = Ok(());
     for (at, effects) in wanted {
@@ -162,6 +165,7 @@ struct Inspector<'a> {
     tools: Arc<Tools>,
     place: Place,
     by: String,
+    recorded: Option<Workflow>,
 }
 
 /// The step that made an effect, and what it sees.
@@ -199,12 +203,15 @@ impl Inspector<'_> {
                 reason_code: None,
                 before: effect,
             };
-            match workflow.item_step(&one.before.step) {
-                Some(step) => {
+            let counterpart = workflow.counterpart(&one.before, true, self.recorded.as_ref());
+            match counterpart {
+                Counterpart::Step { step, .. } => {
                     let maker = Maker { workplace: &workplace, step, vars: &vars };
                     self.effect(&mut one, &maker, compensate).await?;
                 }
-                None => one.problem = Some("the workflow has no such step".to_owned()),
+                Counterpart::Unknown | Counterpart::Missing => {
+                    one.problem = Some("the workflow has no such step".to_owned());
+                }
             }
             checked.push(one);
         }
@@ -250,7 +257,7 @@ impl Inspector<'_> {
         }
         // Whoever dies while it is being undone leaves nothing that could be taken for done.
         self.record(one, Finding::Indeterminate, None)?;
-        let undone = step::undo(maker.workplace, maker.step, maker.vars, &one.before.step).await;
+        let undone = step::undo(maker.workplace, maker.step, maker.vars, &one.before).await;
         let why = undone.err().map(|failure| failure.message);
         self.look(one, maker).await?;
         if one.state == EffectState::Absent {
@@ -272,8 +279,7 @@ impl Inspector<'_> {
             one.problem = Some("the step has no `check`".to_owned());
             return Ok(());
         }
-        let path = &one.before.step;
-        match step::look(maker.workplace, maker.step, maker.vars, path).await {
+        match step::look(maker.workplace, maker.step, maker.vars, &one.before).await {
             Ok(looked) => {
                 one.problem = (looked.finding == Finding::Indeterminate).then_some(looked.problem);
                 self.record(one, looked.finding, looked.receipt)

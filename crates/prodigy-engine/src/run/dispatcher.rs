@@ -169,6 +169,10 @@ impl Run {
             self.parts.settings.reporter.record(record, &self.job);
             self.project(record)?;
         }
+        let is_phase_over = |it: &Record| matches!(it.event, Event::PhaseCompleted { .. });
+        if batch.records.iter().any(is_phase_over) {
+            self.checkpoint()?;
+        }
         for action in batch.actions {
             if let Action::Finish(ending) = action {
                 self.tell_ended_replays().await;
@@ -293,10 +297,16 @@ impl Run {
 
     /// Writes a snapshot of the fold; that it cannot be written is no reason to stop.
     fn checkpoint(&mut self) -> Result<(), Error> {
+        // A checkpoint that knows more than the journal has would show that its end is lost.
+        self.durable()?;
         self.parts.checkpointed = Instant::now();
         let covers = self.job.seq;
-        let checkpoint = Checkpoint::new(&self.parts.id, &self.job, clock::now());
-        match save_checkpoint(&self.parts.settings.layout, &self.parts.id, &checkpoint) {
+        let segment = self.parts.journal.segment_name();
+        let checkpoint = Checkpoint::new(&self.parts.id, &self.job, segment, clock::now());
+        let saved = save_checkpoint(&self.parts.settings.layout, &self.parts.id, &checkpoint);
+        // It is tried again and again; once is enough to say so.
+        let was_told = std::mem::replace(&mut self.parts.checkpoint_failed, saved.is_err());
+        match saved {
             Ok(()) if self.job.end.is_none() => {
                 self.append(vec![Event::CheckpointCreated { covers }])
             }
@@ -304,8 +314,10 @@ impl Run {
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 let cause = cause.unwrap_or_default();
-                self.parts
-                    .note(&format!("warning: the checkpoint was not written: {error}{cause}"));
+                if !was_told {
+                    self.parts
+                        .note(&format!("warning: the checkpoint was not written: {error}{cause}"));
+                }
                 Ok(())
             }
         }

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use prodigy_core::{failure::Failure, workflow::WorktreeConfig};
+use prodigy_core::{
+    failure::Failure,
+    workflow::{StepAddress, WorktreeConfig},
+};
 
 use super::crew::Crew;
 use crate::{
@@ -35,9 +38,10 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
     let brought: Result<(), Failure> = done.await.map_err(|error| failure(error.to_string()))?;
     brought?;
     let mut scope = Scope::new(prodigy_core::vars::Vars::over(std::sync::Arc::clone(&crew.vars)));
+    let list = StepAddress::named("worktree");
     for (number, step) in config.setup.iter().enumerate() {
-        let path = format!("worktree.{}", number + 1);
-        let task = Task { step, path: &path, top_level: false, deadline: None };
+        let address = list.step(&config.setup, number);
+        let task = Task { step, address: &address, top_level: false, deadline: None };
         match step::run(workplace, task, &mut scope).await {
             Finished::Skipped { .. } | Finished::GoOn(_) => {}
             Finished::Stop { mut failure, .. } => {

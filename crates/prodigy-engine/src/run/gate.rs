@@ -20,13 +20,14 @@ use prodigy_core::{
 };
 
 use super::{
-    Error, PolicyInForce, Run, Settings,
+    Error, Run, Settings,
     replay_ends::{ReplayEnds, ReplayedItems},
 };
 use crate::{
     audit::Audit,
     clock,
     dlq::{Bench, Queue},
+    governance::PolicyInForce,
 };
 
 /// Decides over dead letters when they are about to be claimed.

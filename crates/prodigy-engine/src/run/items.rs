@@ -88,7 +88,7 @@ impl Run {
         self.crew()?;
         let state = self.job.map.as_ref().and_then(|map| map.item(item));
         let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
-        let ledger = ledger.unwrap_or_default();
+        let ledger = ledger.unwrap_or_default().after_lost_end(self.job.end_lost);
         let (conflict, handler) = match errand {
             Errand::Attempt => (None, None),
             Errand::Conflict(conflict) => (Some(conflict), None),

@@ -6,13 +6,14 @@ use prodigy_core::{
     event::{Event, JobStarted, PhaseName},
     failure::{Failure, FailureKind},
     job::Input,
-    workflow::Phase,
+    workflow::{Phase, StepAddress},
 };
 use serde_json::json;
 
 use super::{Error, MergeQuestion, Run, parts::Answer};
 use crate::{
     git::{CommitLine, MergeOutcome, MergeRequest, Repo},
+    governance,
     step::{self, Finished, Scope, Task, Workplace, worktree_fault},
 };
 
@@ -162,6 +163,7 @@ impl Run {
             base_commit: route.base.clone(),
             is_named: self.job.started.as_ref().is_some_and(|started| started.into),
             message: route.message.clone(),
+            guarded: governance::guarded_files(&route.repo, &route.target),
         };
         let outcome = route.repo.merge_job(&request, |update| {
             self.append(vec![Event::CheckoutUpdateStarted(Box::new(update))])
@@ -253,9 +255,11 @@ async fn merge_steps(
         duration_ms: step::millis(begun.elapsed()),
         log: None,
     };
+    let list = StepAddress::named("merge");
     for (number, step) in phase.steps.iter().enumerate() {
-        let path = format!("merge.{}", number + 1);
-        let task = Task { step, path: &path, top_level: false, deadline };
+        let address = list.step(&phase.steps, number);
+        let path = address.path().to_owned();
+        let task = Task { step, address: &address, top_level: false, deadline };
         match step::run(workplace, task, &mut scope).await {
             Finished::Skipped { .. } | Finished::GoOn(_) => {}
             Finished::Stop { failure, attempt, .. } => return fail(path, failure, attempt),

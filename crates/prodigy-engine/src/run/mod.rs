@@ -28,6 +28,7 @@ mod phase_steps;
 mod put_away;
 mod records;
 mod recover;
+mod replacement;
 mod replay;
 mod replay_ends;
 mod resolve;
@@ -36,6 +37,7 @@ mod secure;
 mod select;
 mod spending;
 mod top_level;
+mod views;
 mod watch;
 mod worker;
 
@@ -43,14 +45,14 @@ use std::path::PathBuf;
 
 use prodigy_core::{
     event::Record,
-    ids::JobId,
+    ids::{ItemId, JobId},
     job::{Job, Unexpected},
 };
 
 use crate::{audit, dlq, git, store};
 
 pub use begin::{
-    Beginning, Resumption, Settings, Texts, new_job_id, relocate_guard, resume, start,
+    Beginning, Replacement, Resumption, Settings, Texts, new_job_id, relocate_guard, resume, start,
 };
 pub use check::{Check, CheckedEffect, check};
 pub use dispatcher::Run;
@@ -58,7 +60,7 @@ pub use environment::{EnvFileError, base_environment, parse_env_file};
 pub use files::{PatternError, matching_files};
 pub use furnish::bring_along;
 pub use gate::{Refused, Replayed};
-pub use replay::{PolicyInForce, Replay, Which};
+pub use replay::{Replay, Which};
 pub use replay_ends::ReplayEnds;
 
 /// Sees every record once it is written.
@@ -136,13 +138,24 @@ pub enum Error {
         /// The repository it belongs to.
         repository: PathBuf,
     },
-    /// The workflow changed too much to go on with it.
-    #[error("the workflow has {steps} steps now, and {done} are already done")]
-    WorkflowShrank {
-        /// The steps of one round now.
-        steps: u32,
-        /// The steps done.
-        done: u32,
+    /// The job cannot go on with another workflow.
+    #[error("{0}")]
+    OtherWorkflow(&'static str),
+    /// A change outside was made, and the new workflow has no step for it.
+    #[error(
+        "{}`{name}` {} (`{key}`), and the workflow has no such step any more",
+        item.as_ref().map(|item| format!("{item}: ")).unwrap_or_default(),
+        if *is_known { "was made" } else { "may have been made" }
+    )]
+    NoStepForEffect {
+        /// The item, if it is one's.
+        item: Option<ItemId>,
+        /// The name of the step that made it.
+        name: String,
+        /// The key of the effect.
+        key: String,
+        /// Whether it is known that it was made.
+        is_known: bool,
     },
     /// Too little space is left.
     #[error("only {free} MiB are free in `{}`, and {floor} MiB are wanted", path.display())]

@@ -113,6 +113,8 @@ pub(super) struct Parts {
     /// When something can start that could not before.
     pub(super) wake: Option<Timestamp>,
     pub(super) checkpointed: Instant,
+    /// Whether it was told that no checkpoint can be written.
+    pub(super) checkpoint_failed: bool,
     _lock: JobLock,
 }
 
@@ -189,6 +191,7 @@ impl Parts {
             halt: None,
             wake: None,
             checkpointed: Instant::now(),
+            checkpoint_failed: false,
             _lock: lock,
         })
     }

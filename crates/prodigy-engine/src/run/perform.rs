@@ -12,7 +12,7 @@ use prodigy_core::{
     job::{Action, Input},
     policy::Retry,
     vars::Vars,
-    workflow::{Body, Capture},
+    workflow::{Body, Capture, StepAddress},
 };
 use serde_json::{Value, json};
 
@@ -140,6 +140,9 @@ impl Run {
         let number = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(step) = steps.get(number) else { return Ok(()) };
         let mut step = step.clone();
+        // The path begins with the phase or the round.
+        let list = path.strip_suffix(&(number + 1).to_string()).unwrap_or_default();
+        let address = StepAddress::named(list.trim_end_matches('.')).step(steps, number);
         let captures = phase_steps::setup_captures(&self.parts.settings.workflow, phase, number);
         step.captures.extend(captures.iter().map(|capture| Capture {
             name: capture.name.clone(),
@@ -154,7 +157,7 @@ impl Run {
         self.parts.busy = true;
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
-            let task = TopLevel { step, path, attempt, captures, deadline };
+            let task = TopLevel { step, path, address, attempt, captures, deadline };
             let answer = task.run(&workplace, look, scope).await;
             // The loop listens until the answer is in.
             ended.send(answer).ok();
@@ -193,6 +196,7 @@ impl Run {
         }
         let tree = self.tree()?;
         let tools = self.tools();
+        let ledger = self.job.ledger.clone().after_lost_end(self.job.end_lost);
         let workplace = Arc::new(Workplace {
             tools: Arc::new(tools),
             identity: Identity { job: self.parts.id.clone(), item: None },
@@ -203,7 +207,7 @@ impl Run {
             past: Arc::default(),
             commit_rules: CommitRules::default(),
             limited: Arc::default(),
-            effects: Arc::new(KnownEffects::new(self.job.ledger.clone(), false)),
+            effects: Arc::new(KnownEffects::new(ledger, false)),
         });
         self.parts.workplace = Some(workplace.clone());
         Ok(workplace)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prodigy_core::{
     event::PhaseName,
-    job::{AskingSteps, StepNames},
+    job::{AskingSteps, StepIdentities, StepNames},
     workflow::{Body, SetupCapture, Step, Workflow, step_label},
 };
 
@@ -56,5 +56,6 @@ pub(super) fn step_names(workflow: &Workflow) -> StepNames {
         setup: names(PhaseName::Setup),
         reduce: names(PhaseName::Reduce),
         asks: AskingSteps::of(workflow),
+        identities: StepIdentities::of(workflow),
     }
 }

@@ -28,6 +28,9 @@ pub(super) fn hide(mask: &Mask, event: &mut Event) {
 fn put_back(value: &mut Value, event: &Event) {
     let key = if let Event::EffectPrepared(effect) = event {
         set(value, "step", &effect.step);
+        if let Some(identity) = &effect.identity {
+            set(value, "identity", identity);
+        }
         set(value, "intent_hash", &effect.intent_hash);
         &effect.key
     } else if let Event::EffectCommitted { key, .. }
@@ -125,6 +128,7 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::ResolutionFailed { .. }
         | Event::GitTampering { .. }
         | Event::CheckoutChanged { .. }
+        | Event::JournalEndLost { .. }
         | Event::CheckpointCreated { .. } => false,
     }
 }

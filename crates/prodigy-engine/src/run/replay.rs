@@ -1,72 +1,23 @@
 //! Which dead letters a run tries again.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    io::{self, Read as _},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use prodigy_core::{
     audit::IdentityKind,
     dlq::{EntryStatus, RunFacts},
     event::{PhaseName, Reopened},
-    ids::{ItemId, JobId, hex},
+    ids::{ItemId, JobId},
     job::{Job, Replays, Stage},
-    replay::{Asked, Policy, Velocity, Verdict},
+    replay::{Asked, Velocity, Verdict},
 };
-use sha2::{Digest as _, Sha256};
 
 use super::{Error, Settings, gate::Gate};
 use crate::{
     clock,
-    dlq::{Bench, Queue, Wanted},
-    store::{self, JobLock},
+    dlq::{Bench, Queue, ReplayBase, Wanted},
+    governance::PolicyInForce,
+    store::JobLock,
 };
-
-/// As much of a policy file is looked at as can be read.
-const LIMIT: u64 = 16 * 1024 * 1024;
-
-/// The policy in force, and how to see whether it still is.
-#[derive(Clone, Debug)]
-pub struct PolicyInForce {
-    /// What it says.
-    pub policy: Arc<Policy>,
-    file: PathBuf,
-    /// The SHA-256 of the file; `None` if there was none.
-    sha256: Option<String>,
-}
-
-impl PolicyInForce {
-    /// Names the policy that was read from a file, and what was seen of the file before.
-    pub fn new(policy: Arc<Policy>, file: PathBuf, seen: Option<String>) -> Self {
-        Self { policy, file, sha256: seen }
-    }
-
-    /// Looks at a policy file; returns its SHA-256, or `None` if there is none.
-    pub fn look(file: &Path) -> Result<Option<String>, store::Error> {
-        let failed = |error| store::Error::io("read", file, error);
-        let is_file = match fs::metadata(file) {
-            Ok(found) => found.is_file(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        // What is no file cannot be used, and whoever reads it says so.
-        if !is_file {
-            return Ok(None);
-        }
-        let mut text = Vec::new();
-        let opened = fs::File::open(file).map_err(failed)?;
-        opened.take(LIMIT).read_to_end(&mut text).map_err(failed)?;
-        Ok(Some(hex(&Sha256::digest(&text))))
-    }
-
-    /// Returns whether the file still says what it said.
-    pub fn is_current(&self) -> Result<bool, store::Error> {
-        Ok(Self::look(&self.file)? == self.sha256)
-    }
-}
 
 /// Dead letters that somebody wants to be tried again.
 #[derive(Clone, Debug)]
@@ -125,11 +76,14 @@ impl Replay {
         let mut replays = Replays::new(only, by.clone(), reason.clone(), velocity);
         let is_needed = only || job.replays_unasked() && has_dead_letters(job);
         let mut gate = None;
+        let new_base = new_base(settings, job)?;
         if is_needed {
             let submitter = job.started.as_ref().and_then(|started| started.by.clone());
+            let base = ReplayBase::new(settings.repo.clone(), settings.layout.clone(), id.clone());
+            let base = base.at(replay_commit(settings, job, new_base.as_deref())?);
             let opened = Queue::open_held(&settings.layout, id, lock).and_then(|queue| {
                 let bench = Bench::new(Arc::clone(&policy.policy), Some(run), &queue)?;
-                Ok((queue, bench.among(submitter, Some(by.clone()))))
+                Ok((queue, bench.among(submitter, Some(by.clone())).on(base)))
             });
             match opened {
                 Ok((queue, bench)) => {
@@ -151,7 +105,7 @@ impl Replay {
                 }
             }
         }
-        let reopened = reopened(settings, job, rerun_reduce, !replays.is_claimed())?;
+        let reopened = reopened(job, rerun_reduce, !replays.is_claimed(), new_base);
         Ok(Planned { replays, reopened, gate })
     }
 }
@@ -196,22 +150,30 @@ fn want(replays: &mut Replays, wanted: &Wanted, job: &Job) {
 
 /// Returns what replays mean for a job that is over, or nearly so.
 fn reopened(
-    settings: &Settings,
     job: &Job,
     rerun_reduce: bool,
     has_replays: bool,
-) -> Result<Option<Reopened>, Error> {
+    base_commit: Option<String>,
+) -> Option<Reopened> {
     let is_over = job.phases_done.contains(&PhaseName::Map);
     if !is_over {
         // Replays that were cut off go on, and what comes after them may have been done.
         let again = rerun_reduce && job.phases_done.contains(&PhaseName::Reduce);
-        return Ok(again.then_some(Reopened { rerun_reduce, base_commit: None }));
+        return again.then_some(Reopened { rerun_reduce, base_commit: None });
     }
-    if !has_replays {
-        return Ok(None);
+    has_replays.then_some(Reopened { rerun_reduce, base_commit })
+}
+
+/// Returns the commit that replays run on: where a new worktree begins, or the job's branch.
+fn replay_commit(settings: &Settings, job: &Job, new_base: Option<&str>) -> Result<String, Error> {
+    if let Some(commit) = new_base {
+        return Ok(commit.to_owned());
     }
-    let base_commit = new_base(settings, job)?;
-    Ok(Some(Reopened { rerun_reduce, base_commit }))
+    let branch = job.tree.as_ref().map(|tree| settings.repo.branch(&tree.branch)).transpose()?;
+    match branch.flatten() {
+        Some(tip) => Ok(tip),
+        None => Ok(settings.repo.head()?.commit),
+    }
 }
 
 /// Returns where a new worktree for the job begins, if the old one is gone.

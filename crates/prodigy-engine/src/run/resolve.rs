@@ -7,7 +7,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     ids::ItemId,
     job::Conflict,
-    workflow::{OnConflict, Preserve, RESOLVING},
+    workflow::{OnConflict, Preserve, RESOLVING, StepAddress},
 };
 use serde_json::json;
 
@@ -184,7 +184,8 @@ impl Desk {
             }),
         );
         let deadline = crew.map.agent_timeout.and_then(|most| Instant::now().checked_add(most));
-        let task = Task { step, path: RESOLVING, top_level: false, deadline };
+        let address = StepAddress::named(RESOLVING);
+        let task = Task { step, address: &address, top_level: false, deadline };
         match step::run(workplace, task, &mut Scope::new(vars)).await {
             Finished::GoOn(_) | Finished::Skipped { .. } => None,
             Finished::Stop { failure, .. } => Some(Ended::Failed(failure)),

@@ -7,7 +7,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     job::Input,
     vars::value_text,
-    workflow::{SetupCapture, Step, step_label},
+    workflow::{SetupCapture, Step, StepAddress, step_label},
 };
 
 use super::parts::Answer;
@@ -20,6 +20,7 @@ use crate::{
 pub(super) struct TopLevel {
     pub(super) step: Step,
     pub(super) path: String,
+    pub(super) address: StepAddress,
     pub(super) attempt: u32,
     /// The variables that the setup phase makes of its output.
     pub(super) captures: Vec<SetupCapture>,
@@ -32,7 +33,7 @@ impl TopLevel {
     pub(super) async fn run(self, workplace: &Workplace, look: Look, mut scope: Scope) -> Answer {
         let begun = Instant::now();
         let deadline = self.deadline;
-        let task = Task { step: &self.step, path: &self.path, top_level: true, deadline };
+        let task = Task { step: &self.step, address: &self.address, top_level: true, deadline };
         let finished = step::run(workplace, task, &mut scope).await;
         let duration_ms = millis(begun.elapsed());
         let fail = |failure, attempt, log| {
@@ -50,7 +51,7 @@ impl TopLevel {
                 let name = step_label(&self.step);
                 Input::StepSkipped { step: self.path, id: self.step.id, name, when }
             }
-            Finished::Stop { failure, attempt, log } => return fail(failure, attempt, log),
+            Finished::Stop { failure, attempt, log, .. } => return fail(failure, attempt, log),
             Finished::Interrupted => match workplace.limited.take() {
                 Some(limit) => Input::StepLimited { step: self.path, limit },
                 None => Input::Tick,

@@ -9,7 +9,7 @@ use prodigy_core::{
 
 use super::{Error, Run, Settings};
 use crate::{
-    git::{self, CheckoutRecovery, Tripwire},
+    git::{self, Tripwire},
     store::{read_bounded, write_atomic},
 };
 
@@ -122,20 +122,9 @@ pub(super) fn recover_checkout(
     recorded: Option<&CheckoutUpdate>,
 ) -> Result<(), Error> {
     let branch = super::perform::branch(job);
-    let note = match settings.repo.recover_checkout(&branch, recorded)? {
-        CheckoutRecovery::Untouched => return Ok(()),
-        CheckoutRecovery::Finished => {
-            "the update of your checkout was cut off; it is complete now".to_owned()
-        }
-        CheckoutRecovery::Undone { kept } if kept.is_empty() => {
-            "the update of your checkout was cut off; it has been undone".to_owned()
-        }
-        CheckoutRecovery::Undone { kept } => format!(
-            "the update of your checkout was cut off; it has been undone, except in files that you changed since: {}",
-            kept.join(", ")
-        ),
-    };
-    settings.reporter.note(&note);
+    if let Some(message) = settings.repo.recover_checkout(&branch, recorded)?.message() {
+        settings.reporter.note(&message);
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     template::{Bound, RenderError, Script, Text},
     vars::Vars,
-    workflow::{EnvVar, FileFormat, Step, StepAction},
+    workflow::{EnvVar, FileFormat, Step, StepAction, StepAddress},
     yaml,
 };
 
@@ -36,12 +36,25 @@ const RESULT_LIMIT: u64 = 64 * 1024;
 /// Where and how one try of a step runs.
 #[derive(Clone, Copy)]
 pub(super) struct Try<'a> {
-    /// The step's path.
-    pub(super) path: &'a str,
+    /// The place where the step stands.
+    pub(super) address: &'a StepAddress,
+    /// The name of its effect, if that is known already.
+    pub(super) key: Option<&'a str>,
     /// Which try, from 1.
     pub(super) attempt: u32,
     /// The most time left for it, from an enclosing limit.
     pub(super) within: Option<Duration>,
+}
+
+impl<'a> Try<'a> {
+    pub(super) fn new(address: &'a StepAddress, attempt: u32, within: Option<Duration>) -> Self {
+        Self { address, key: None, attempt, within }
+    }
+
+    /// Returns the path of the step.
+    pub(super) fn path(self) -> &'a str {
+        self.address.path()
+    }
 }
 
 /// Carries out a step's action once.
@@ -56,18 +69,22 @@ pub(super) async fn carry_out(
     match &step.action {
         StepAction::Shell { script, program } => {
             let bound = bind(script, &scope.vars).map_err(Failed::bare)?;
-            let vars = &scope.vars;
+            let (vars, intent) =
+                (&scope.vars, step.external().map(|_| script_intent(program, &bound)));
+            let key = workplace.effect_key(which.address, intent.as_deref());
+            let which = Try { key: Some(&key), ..which };
             let action = shell(workplace, step, vars, which, program, &bound);
-            let intent = || script_intent(program, &bound);
             Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::Agent { agent, prompt, options } => {
             let prompt =
                 prompt.render(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
-            let vars = &scope.vars;
+            let (vars, intent) =
+                (&scope.vars, step.external().map(|_| prompt_intent(agent, &prompt)));
+            let key = workplace.effect_key(which.address, intent.as_deref());
+            let which = Try { key: Some(&key), ..which };
             let question = Question { agent, prompt: &prompt, options };
             let action = ask(workplace, step, vars, which, question);
-            let intent = || prompt_intent(agent, &prompt);
             Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::WriteFile { path, content, format, mode, create_dirs } => {
@@ -97,7 +114,7 @@ pub(super) async fn shell(
     match judge(&ended, &output, &limits) {
         None => Ok(output),
         Some(failure) => {
-            Err(Failed::of(said(workplace, which.path, failure), output, &ended.status))
+            Err(Failed::of(said(workplace, which.path(), failure), output, &ended.status))
         }
     }
 }
@@ -129,7 +146,8 @@ pub async fn printed(
 ) -> Result<Vec<u8>, Failure> {
     let step = Step::shell(script.clone());
     let bound = bind(script, vars)?;
-    let which = Try { path, attempt: 1, within: None };
+    let address = StepAddress::named(path);
+    let which = Try::new(&address, 1, None);
     let output = shell(workplace, &step, vars, which, "sh", &bound).await;
     let output = output.map_err(|failed| failed.failure)?;
     let file = tempfile::NamedTempFile::new_in(workplace.temporary());
@@ -154,7 +172,7 @@ pub(super) fn prepare(
         None => workplace.tree.path().to_owned(),
     };
     // A result belongs to one try only. One that cannot be removed is not a file, and not read.
-    fs::remove_file(workplace.result_file(which.path)).ok();
+    fs::remove_file(workplace.result_file(which.path())).ok();
     let env: &[EnvVar] = &step.env;
     let timeout = match (step.timeout, which.within) {
         (Some(own), Some(rest)) => Some(own.min(rest)),
@@ -162,7 +180,7 @@ pub(super) fn prepare(
     };
     Ok(Launch {
         argv: Vec::new(),
-        env: workplace.environment(env, which.path, which.attempt, vars)?,
+        env: workplace.environment(env, which, vars)?,
         cwd,
         root: Some(workplace.tree.path().to_owned()),
         stdin: Vec::new(),

@@ -66,7 +66,7 @@ pub(super) async fn ask(
         launch.env.push(("IS_SANDBOX".into(), "1".into()));
     }
     let conversation =
-        Conversation::open(workplace, asking.agent, which.path, &launch.cwd, &launch.env);
+        Conversation::open(workplace, asking.agent, which.path(), &launch.cwd, &launch.env);
     asking.tell_the_past(&conversation);
     let scratch = tempfile::tempdir_in(workplace.temporary()).map_err(|error| {
         let message = format!("cannot make a temporary directory: {error}");
@@ -77,7 +77,7 @@ pub(super) async fn ask(
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
-    let mut ear = Ear::new(heard, Teller::new(workplace, which.path, asking.name, resumed));
+    let mut ear = Ear::new(heard, Teller::new(workplace, which.path(), asking.name, resumed));
     let listened = workplace
         .listen(launch, asking.confined(), &mut |piece| {
             ear.hear(piece);
@@ -109,7 +109,7 @@ pub(super) async fn ask(
     let failure = cut_off.or_else(|| asking.fault(step, &before, &report, &mut output));
     let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
     report.limit = report.limit.or(named);
-    let failure = failure.map(|failure| said(workplace, which.path, failure));
+    let failure = failure.map(|failure| said(workplace, which.path(), failure));
     conversation.close(&report, failure.as_ref());
     asking.tell_report(&report, failure.as_ref());
     if let Some(limit) = report.limit {
@@ -155,7 +155,7 @@ impl<'a> Asking<'a> {
             self.prompt = format!("{cut_off}\n\n{}", self.prompt);
             return;
         }
-        let Some(failed) = self.workplace.past.told(self.which.path) else { return };
+        let Some(failed) = self.workplace.past.told(self.which.path()) else { return };
         // The rest of a command is its argument, so what is said besides has another place.
         if self.prompt.trim_start().starts_with('/') {
             let own = self.system_prompt.take().into_iter();
@@ -179,7 +179,7 @@ impl<'a> Asking<'a> {
         let asked = self.agent.launch(&AgentRequest {
             prompt: &self.prompt,
             program: &self.workplace.tools.program,
-            step: self.which.path,
+            step: self.which.path(),
             // An item that is tried again begins its steps anew, and this is not their first try.
             attempt: self.which.attempt + self.workplace.attempt().saturating_sub(1),
             item: self.workplace.identity.item_name(),
@@ -206,7 +206,7 @@ impl<'a> Asking<'a> {
     /// Returns the agent as the sandbox needs to know it.
     fn confined(&self) -> Confined<'_> {
         let is_read_only = self.agent.is_read_only(&self.options);
-        Confined { agent: self.agent, step: self.which.path, is_read_only }
+        Confined { agent: self.agent, step: self.which.path(), is_read_only }
     }
 
     /// Returns what is wrong with the work of an agent that ended well, and keeps its answer.
@@ -230,13 +230,13 @@ impl<'a> Asking<'a> {
     fn denied(&self, step: &Step, before: &Before, report: &AgentReport) -> Option<Failure> {
         let is_confined = self.workplace.tools.sandbox.is_some();
         let message = answer::denied(&report.denied, self.agent.kind(), is_confined)?;
-        let is_needed = answer::needs_a_change(step, self.which.path);
+        let is_needed = answer::needs_a_change(step, self.which.path());
         if is_needed && before.is_unchanged(self.workplace) {
             let message = format!("the agent changed nothing: {message}");
             return Some(Failure::new(FailureKind::PermissionDenied, message));
         }
         self.workplace.tell(Event::AgentWarned {
-            step: self.which.path.to_owned(),
+            step: self.which.path().to_owned(),
             agent: self.name.to_owned(),
             message,
         });
@@ -247,7 +247,7 @@ impl<'a> Asking<'a> {
     /// it in words of their own, and what their models write is not about the account.
     fn named_limit(&self, failure: &Failure) -> Option<Limit> {
         let is_program = self.agent.kind() == AgentKind::Command;
-        let named = is_program.then(|| named(self.workplace, self.which.path, failure)).flatten();
+        let named = is_program.then(|| named(self.workplace, self.which.path(), failure)).flatten();
         match named {
             Some(Ok(FailureKind::QuotaExhausted)) => Some(Limit::without_end(&failure.message)),
             Some(Ok(FailureKind::AuthFailed)) => Some(Limit::no_access(&failure.message)),
@@ -302,7 +302,7 @@ impl<'a> Asking<'a> {
         let mut spent = self.workplace.spent.lock().unwrap_or_else(PoisonError::into_inner);
         *spent += cost_usd.unwrap_or_default();
         self.workplace.tell(Event::AgentUsage {
-            step: self.which.path.to_owned(),
+            step: self.which.path().to_owned(),
             agent: self.name.to_owned(),
             cost_usd,
             tokens,

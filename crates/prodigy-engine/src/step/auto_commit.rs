@@ -38,14 +38,14 @@ impl CommitRules {
 impl Workplace {
     /// Remembers what is uncommitted before a step, at its first try.
     pub(super) async fn note_uncommitted(&self, task: Task<'_>) -> Result<(), Failure> {
-        let is_known = self.commit_rules.before().contains_key(task.path);
+        let is_known = self.commit_rules.before().contains_key(task.path());
         if self.auto_commit(task.step) != AutoCommit::StepChanges || is_known {
             return Ok(());
         }
         self.check_settings()?;
         let tree = self.tree.clone();
         let files = blocking(move || tree.uncommitted_files()).await?;
-        self.commit_rules.before().insert(task.path.to_owned(), files.into());
+        self.commit_rules.before().insert(task.path().to_owned(), files.into());
         Ok(())
     }
 
@@ -62,14 +62,14 @@ impl Workplace {
 
     /// Forgets what was uncommitted before a step that has ended.
     pub(super) fn forget_uncommitted(&self, task: Task<'_>) {
-        self.commit_rules.before().remove(task.path);
+        self.commit_rules.before().remove(task.path());
     }
 
     /// Commits what a step left uncommitted, if it is to be committed.
     pub(super) async fn commit_left(&self, task: Task<'_>, scope: &Scope) -> Result<(), Failure> {
         let before = match self.auto_commit(task.step) {
             AutoCommit::Never | AutoCommit::ForAgent => return Ok(()),
-            AutoCommit::StepChanges => self.commit_rules.before().get(task.path).cloned(),
+            AutoCommit::StepChanges => self.commit_rules.before().get(task.path()).cloned(),
             AutoCommit::Everything => None,
         };
         self.check_settings()?;
@@ -88,17 +88,21 @@ impl Workplace {
         match committed {
             CommitResult::Nothing | CommitResult::Made(_) => {}
             CommitResult::Refused(reason) => {
-                let agent = match &task.step.action {
-                    StepAction::Agent { agent, .. } => agent.clone(),
-                    StepAction::Shell { .. } => "shell".to_owned(),
-                    StepAction::WriteFile { .. } => "write_file".to_owned(),
-                    StepAction::Foreach(_) => "foreach".to_owned(),
-                };
-                let message = format!("its changes are not committed: {reason}");
-                self.tell(Event::AgentWarned { step: task.path.to_owned(), agent, message });
+                self.warn(task, format!("its changes are not committed: {reason}"));
             }
         }
         Ok(())
+    }
+
+    /// Tells something that a person should know of a step that succeeded.
+    pub(super) fn warn(&self, task: Task<'_>, message: String) {
+        let agent = match &task.step.action {
+            StepAction::Agent { agent, .. } => agent.clone(),
+            StepAction::Shell { .. } => "shell".to_owned(),
+            StepAction::WriteFile { .. } => "write_file".to_owned(),
+            StepAction::Foreach(_) => "foreach".to_owned(),
+        };
+        self.tell(Event::AgentWarned { step: task.path().to_owned(), agent, message });
     }
 }
 

@@ -18,7 +18,7 @@ use prodigy_core::{
     ids::hex,
     template::{Bound, Script},
     vars::Vars,
-    workflow::{ExternalEffect, Step, filled_label},
+    workflow::{ExternalEffect, Step, StepAddress, filled_label},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -62,15 +62,18 @@ pub(super) async fn guarded(
     step: &Step,
     vars: &Vars,
     which: Try<'_>,
-    intent: impl FnOnce() -> String,
+    intent: Option<String>,
     action: impl Future<Output = Result<Output, Box<Failed>>>,
 ) -> Result<Output, Box<Failed>> {
-    let Some(external) = step.external() else { return action.await };
+    let (Some(external), Some(intent_hash)) = (step.external(), intent) else {
+        return action.await;
+    };
     let effect = Effect {
-        key: workplace.effect_key(which.path),
-        step: which.path.to_owned(),
+        key: which.key.unwrap_or_default().to_owned(),
+        step: which.path().to_owned(),
+        identity: Some(which.address.identity().to_owned()),
         name: filled_label(step, vars),
-        intent_hash: intent(),
+        intent_hash,
         attempt: workplace.identity.item.as_ref().map_or(which.attempt, |item| item.attempt),
         state: EffectState::Prepared,
         receipt: None,
@@ -126,7 +129,11 @@ type Receipt = Option<String>;
 impl Deed<'_> {
     /// Returns the receipt if the change was made before; `None` if it may be made now.
     async fn made_before(&self) -> Result<Option<Receipt>, Box<Failed>> {
-        let Some(before) = self.workplace.effects.get(&self.effect.key) else { return Ok(None) };
+        let before = match self.workplace.effects.get(&self.effect.key) {
+            Some(before) => before,
+            None if self.workplace.effects.is_end_lost() => self.assume_begun().await?,
+            None => return Ok(None),
+        };
         let is_same = before.intent_hash == self.effect.intent_hash;
         let ExternalEffect { idempotent, check, .. } = self.external;
         match (before.state, before.is_earlier) {
@@ -149,6 +156,14 @@ impl Deed<'_> {
                 Err(Failed::bare(self.unknown()))
             }
         }
+    }
+
+    /// Records a change as begun that a record which is lost may have begun: from here on it is
+    /// one of which nobody knows whether it was made.
+    async fn assume_begun(&self) -> Result<Effect, Box<Failed>> {
+        let prepared = Event::EffectPrepared(Box::new(self.effect.clone()));
+        self.workplace.record(prepared).await.map_err(Failed::bare)?;
+        Ok(self.effect.clone())
     }
 
     /// Has the check say whether the change was made before.
@@ -266,16 +281,17 @@ impl Looked {
     }
 }
 
-/// Runs the check of a step by its path, outside of any try.
+/// Runs the check of the step that made an effect, outside of any try.
 ///
 /// An error means that the run was stopped meanwhile: then nothing was found out.
 pub async fn look(
     workplace: &Workplace,
     step: &Step,
     vars: &Vars,
-    path: &str,
+    effect: &Effect,
 ) -> Result<Looked, Failure> {
-    let which = Try { path, attempt: 1, within: None };
+    let address = StepAddress::named(&effect.step);
+    let which = Try { key: Some(&effect.key), ..Try::new(&address, 1, None) };
     looked_at(workplace, step, vars, which).await
 }
 
@@ -284,14 +300,15 @@ pub async fn undo(
     workplace: &Workplace,
     step: &Step,
     vars: &Vars,
-    path: &str,
+    effect: &Effect,
 ) -> Result<(), Failure> {
     let compensate = step.external().and_then(|external| external.compensate.as_ref());
     let Some(compensate) = compensate else {
         let message = "the step has no `compensate`";
         return Err(Failure::new(FailureKind::CompensationFailed, message));
     };
-    let which = Try { path, attempt: 1, within: None };
+    let address = StepAddress::named(&effect.step);
+    let which = Try { key: Some(&effect.key), ..Try::new(&address, 1, None) };
     match run_beside(workplace, step, vars, which, compensate).await {
         Ok(Ran { code: Some(0), .. }) => Ok(()),
         Ok(Ran { problem, .. }) => Err(Failure::new(FailureKind::CompensationFailed, problem)),

@@ -7,15 +7,16 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{AfterFailure, Event, LogRange, StepCompleted, StepStatus},
+    event::{AfterFailure, Event, StepStatus},
     failure::{Class, Failure, FailureKind},
     policy::Retry,
-    workflow::{Step, StepAction, filled_label, step_label},
+    workflow::{Step, StepAction, StepAddress, step_label},
 };
 
 use super::{
-    Done, Finished, Scope, Workplace,
+    Done, Finished, OUTPUTS, Scope, Workplace,
     action::{Try, carry_out, template},
+    course::{tell_completed, tell_failed, tell_started},
     fault::{fault, file_failure},
     handler::{self, Handled},
     judge,
@@ -28,12 +29,19 @@ use crate::root_dir::{MissingDirs, RootDir};
 pub struct Task<'a> {
     /// The step.
     pub step: &'a Step,
-    /// Its path.
-    pub path: &'a str,
+    /// The place where it stands.
+    pub address: &'a StepAddress,
     /// Whether the job itself records how it starts and ends.
     pub top_level: bool,
     /// When an enclosing limit ends.
     pub deadline: Option<Instant>,
+}
+
+impl<'a> Task<'a> {
+    /// Returns the path of the step.
+    pub(super) fn path(self) -> &'a str {
+        self.address.path()
+    }
 }
 
 /// Runs a step to its end: retries, handlers and checks included.
@@ -41,7 +49,7 @@ pub struct Task<'a> {
 /// The events of a top-level step's beginning and end are the job's to write; what
 /// happens in between, and everything about the steps inside it, is told here.
 pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Finished {
-    let Task { step, path, .. } = task;
+    let (step, path) = (task.step, task.path());
     if let Some(when) = &step.when
         && !when.test(&scope.vars)
     {
@@ -64,7 +72,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     if let (false, Finished::GoOn(done)) = (task.top_level, &finished) {
         tell_completed(workplace, task, done, begun.elapsed());
     }
-    if let (false, Finished::Stop { failure, attempt, log }) = (task.top_level, &finished) {
+    if let (false, Finished::Stop { failure, attempt, log, .. }) = (task.top_level, &finished) {
         let log = log.clone();
         tell_failed(workplace, path, *attempt, failure, AfterFailure::Stop, begun.elapsed(), log);
     }
@@ -103,7 +111,7 @@ async fn tries(
         }
         let (then, log) = (AfterFailure::Retry, failed.output.log());
         let failure = &failed.failure;
-        tell_failed(workplace, task.path, *attempt, failure, then, begun.elapsed(), log);
+        tell_failed(workplace, task.path(), *attempt, failure, then, begun.elapsed(), log);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = workplace.tools.stop.requested() => {
@@ -132,9 +140,14 @@ pub(super) async fn once(
     scope: &mut Scope,
     attempt: u32,
 ) -> Result<Output, Box<Failed>> {
+    // The steps of a judge have outputs, too.
+    let before = task.step.validate.is_some().then(|| scope.vars.save(OUTPUTS));
     let tried = whole(workplace, task, scope, attempt).await;
     if let Err(failed) = &tried {
-        workplace.past.failed(task.path, attempt, &failed.failure);
+        workplace.past.failed(task.path(), attempt, &failed.failure);
+        if let Some(before) = before {
+            scope.vars.restore(before);
+        }
     }
     tried
 }
@@ -146,7 +159,7 @@ async fn whole(
     scope: &mut Scope,
     attempt: u32,
 ) -> Result<Output, Box<Failed>> {
-    let Task { step, path, deadline, .. } = task;
+    let Task { step, address, deadline, .. } = task;
     if workplace.is_over() {
         return Err(Failed::bare(stopped()));
     }
@@ -159,7 +172,7 @@ async fn whole(
     };
     workplace.note_uncommitted(task).await.map_err(Failed::bare)?;
     let before = if step.commit_required { head(workplace)? } else { String::new() };
-    let output = carry_out(workplace, step, scope, Try { path, attempt, within }).await?;
+    let output = carry_out(workplace, step, scope, Try::new(address, attempt, within)).await?;
     let fail = |failure: Failure| Failed::with(failure, output.clone());
     write_copy(workplace, step, scope, &output).map_err(fail)?;
     for capture in &step.captures {
@@ -181,7 +194,15 @@ async fn whole(
         return Err(fail(output.failure(FailureKind::NoCommit, message)));
     }
     if let Some(validate) = &step.validate {
-        judge::satisfied(workplace, task, validate, scope, &output).await.map_err(fail)?;
+        let judged = judge::satisfied(workplace, task, validate, scope, &output).await;
+        match judged {
+            Err(failure)
+                if failure.kind == FailureKind::ValidationFailed && !validate.fail_workflow =>
+            {
+                workplace.warn(task, format!("{}; it counts as done", failure.message));
+            }
+            judged => judged.map_err(fail)?,
+        }
     }
     Ok(output)
 }
@@ -189,7 +210,7 @@ async fn whole(
 /// Returns whether a failed step may be tried again: nothing outside can have been changed,
 /// or it does no harm to change it again.
 pub(super) fn may_be_repeated(workplace: &Workplace, task: Task<'_>, failure: &Failure) -> bool {
-    failure.kind.class() != Class::Commit && !workplace.effects.is_open_at(task.path)
+    failure.kind.class() != Class::Commit && !workplace.effects.is_open_at(task.address)
 }
 
 /// Returns the commit that the worktree is at.
@@ -258,7 +279,7 @@ async fn settle(
             Finished::GoOn(failed)
         }
         Handled::Stop { failure, output, attempt } => {
-            Finished::Stop { failure, attempt, log: output.log() }
+            Finished::Stop { failure, attempt, output: output.shown(), log: output.log() }
         }
         Handled::Interrupted => Finished::Interrupted,
     }
@@ -267,57 +288,21 @@ async fn settle(
 /// Runs what the workflow wants done after success.
 async fn succeed(workplace: &Workplace, task: Task<'_>, scope: &mut Scope, done: Done) -> Finished {
     scope.finished(task.step.id.as_deref(), done.agent, &done.result());
-    for (number, step) in task.step.on_success.iter().enumerate() {
-        let path = format!("{}.on_success.{}", task.path, number + 1);
-        let inner = Task { step, path: &path, top_level: false, deadline: task.deadline };
+    let (steps, list) = (&task.step.on_success, task.address.part("on_success"));
+    for (number, step) in steps.iter().enumerate() {
+        let address = list.step(steps, number);
+        let inner = Task { step, address: &address, top_level: false, deadline: task.deadline };
         match Box::pin(run(workplace, inner, scope)).await {
             Finished::Skipped { .. } | Finished::GoOn(_) => {}
             Finished::Stop { mut failure, log, .. } => {
                 failure.message = format!("on_success: {}", failure.message);
-                return Finished::Stop { failure, attempt: done.attempt, log };
+                let Done { attempt, output, .. } = done;
+                return Finished::Stop { failure, attempt, output, log };
             }
             Finished::Interrupted => return Finished::Interrupted,
         }
     }
     Finished::GoOn(done)
-}
-
-/// Steps that ran one after the other, none of which ended the phase.
-#[derive(Debug, Default)]
-pub(super) struct StepsDone {
-    /// Their outputs, one after the other.
-    pub(super) printed: String,
-    /// Whether one of them succeeded.
-    pub(super) has_success: bool,
-}
-
-/// Runs steps one after the other until one of them ends the phase.
-///
-/// Returns what came of the steps together.
-pub(super) async fn sequence(
-    workplace: &Workplace,
-    steps: &[Step],
-    prefix: &str,
-    deadline: Option<Instant>,
-    scope: &mut Scope,
-) -> Result<StepsDone, Finished> {
-    let mut all = StepsDone::default();
-    for (number, step) in steps.iter().enumerate() {
-        let path = format!("{prefix}.{}", number + 1);
-        let task = Task { step, path: &path, top_level: false, deadline };
-        match Box::pin(run(workplace, task, scope)).await {
-            Finished::Skipped { .. } => {}
-            Finished::GoOn(done) => {
-                if !all.printed.is_empty() && !done.output.is_empty() {
-                    all.printed.push('\n');
-                }
-                all.printed += &done.output;
-                all.has_success |= done.status != StepStatus::Failed;
-            }
-            end @ (Finished::Stop { .. } | Finished::Interrupted) => return Err(end),
-        }
-    }
-    Ok(all)
 }
 
 /// Returns the failure of a step that was not let finish.
@@ -329,46 +314,6 @@ pub fn stopped() -> Failure {
 pub fn random() -> f64 {
     // Without random numbers the wait is the whole one.
     getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
-}
-
-/// Tells that a try begins.
-pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, scope: &Scope, attempt: u32) {
-    let (step, name) = (task.path.to_owned(), filled_label(task.step, &scope.vars));
-    workplace.tell(Event::StepStarted { step, name, attempt });
-}
-
-fn tell_completed(workplace: &Workplace, task: Task<'_>, done: &Done, took: Duration) {
-    workplace.tell(Event::StepCompleted(Box::new(StepCompleted {
-        step: task.path.to_owned(),
-        id: task.step.id.clone(),
-        attempt: done.attempt,
-        status: done.status,
-        exit_code: done.exit_code,
-        duration_ms: millis(took),
-        // The output of inner steps is in the log; the job keeps that of its own steps.
-        output: String::new(),
-        agent: done.agent,
-        captures: std::collections::BTreeMap::new(),
-        inner: std::collections::BTreeMap::new(),
-        snapshot: None,
-        log: done.log.clone(),
-        adopted: done.adopted,
-    })));
-}
-
-/// Tells that a try failed.
-pub(super) fn tell_failed(
-    workplace: &Workplace,
-    step: &str,
-    attempt: u32,
-    failure: &Failure,
-    then: AfterFailure,
-    took: Duration,
-    log: Option<LogRange>,
-) {
-    let (step, failure) = (step.to_owned(), failure.clone());
-    let duration_ms = millis(took);
-    workplace.tell(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
 }
 
 /// Returns a duration in whole milliseconds.

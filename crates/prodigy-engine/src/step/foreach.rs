@@ -11,12 +11,13 @@ use serde_json::Value;
 use super::{
     Finished, Scope, Workplace,
     action::{Try, bind, shell, template},
-    flow::{StepsDone, sequence, stopped},
+    flow::stopped,
     output::{Failed, Output},
+    sequence::{EarlyEnd, StepsDone, sequence},
 };
 
 /// How one round of a loop went.
-type Round = (usize, Scope, Result<StepsDone, Finished>);
+type Round = (usize, Scope, Result<StepsDone, EarlyEnd>);
 
 /// Runs a loop; its output is what its rounds printed, in the order of the values.
 pub(super) async fn run(
@@ -31,6 +32,7 @@ pub(super) async fn run(
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let values = values(workplace, step, each, scope, which).await?;
     let total = values.len();
+    let names = each.round_names(&values);
     let mut waiting = values.into_iter().enumerate();
     let mut running = Rounds::default();
     let mut ended: Vec<Round> = Vec::with_capacity(total);
@@ -38,14 +40,15 @@ pub(super) async fn run(
     loop {
         while running.len() < each.parallel.get() as usize && (each.continue_on_error || !failed) {
             let Some((index, value)) = waiting.next() else { break };
-            let mut inner = Scope::new(scope.vars.clone());
+            let mut inner = scope.nested();
             inner.vars.set("item", value);
             inner.vars.set("index", index + 1);
             inner.vars.set("total", total);
-            let prefix = format!("{}.foreach.{}", which.path, index + 1);
+            let name = names.get(index).map(String::as_str).unwrap_or_default();
+            let list = which.address.round(index, name);
             running.push(async move {
                 let steps = &each.steps;
-                let result = sequence(workplace, steps, &prefix, deadline, &mut inner).await;
+                let result = sequence(workplace, steps, &list, deadline, &mut inner).await;
                 (index, inner, result)
             });
         }
@@ -64,17 +67,21 @@ fn collect(scope: &mut Scope, mut ended: Vec<Round>, total: usize) -> Result<Out
     let mut failures = 0;
     for (index, inner, result) in ended {
         scope.absorb(inner);
-        match result {
-            Ok(done) => printed.push(done.printed),
-            Err(Finished::Stop { failure, .. }) => {
+        let (end, text) = match result {
+            Ok(done) => (None, done.printed),
+            Err(EarlyEnd { end, printed }) => (Some(end), printed),
+        };
+        printed.push(text);
+        match end {
+            Some(Finished::Stop { failure, .. }) => {
                 failures += 1;
                 first.get_or_insert((index, failure));
             }
-            Err(Finished::Interrupted) => {
+            Some(Finished::Interrupted) => {
                 return Err(Failed::with(stopped(), Output::text(printed.join("\n"))));
             }
             // A sequence of steps ends early only by the two above.
-            Err(Finished::Skipped { .. } | Finished::GoOn(_)) => {}
+            None | Some(Finished::Skipped { .. } | Finished::GoOn(_)) => {}
         }
     }
     let output = Output::text(printed.join("\n"));

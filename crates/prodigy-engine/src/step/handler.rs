@@ -11,12 +11,14 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     workflow::{HandlerEnd, OnFailure, Step, StepVerdict, Strategy, step_label},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Finished, Scope, Workplace,
-    flow::{StepsDone, Task, may_be_repeated, once, sequence, tell_failed, tell_started},
+    course::{tell_failed, tell_started},
+    flow::{Task, may_be_repeated, once},
     output::{Failed, Output},
+    sequence::{EarlyEnd, StepsDone, sequence},
 };
 
 /// What became of a failed step.
@@ -51,8 +53,18 @@ pub(super) enum Handled {
 /// How the handler's own steps went.
 enum Handler {
     Done(StepsDone),
-    Failed(Failure),
+    Failed { failure: Failure, printed: String },
     Interrupted,
+}
+
+impl Handler {
+    /// Returns what its steps printed.
+    fn printed(&self) -> &str {
+        match self {
+            Self::Done(StepsDone { printed, .. }) | Self::Failed { printed, .. } => printed,
+            Self::Interrupted => "",
+        }
+    }
 }
 
 /// The last try of a step, which failed.
@@ -70,7 +82,7 @@ impl Last {
     fn record(&self, workplace: &Workplace, task: Task<'_>, then: AfterFailure) {
         let Failed { failure, output, .. } = &self.failed;
         let took = self.begun.elapsed();
-        tell_failed(workplace, task.path, self.attempt, failure, then, took, output.log());
+        tell_failed(workplace, task.path(), self.attempt, failure, then, took, output.log());
     }
 
     /// Lets the run go on although the step stays failed.
@@ -79,22 +91,16 @@ impl Last {
         Handled::GoOn { output: self.failed.output, attempt: self.attempt }
     }
 
-    /// Sets `${error.…}` and `${shell.output}` for the handler.
-    fn set_error(&self, scope: &mut Scope, task: Task<'_>) {
-        let Failed { failure, output, .. } = &self.failed;
-        scope.vars.set(
-            "error",
-            json!({
-                "message": failure.message,
-                "exit_code": failure.exit_code,
-                "reason": failure.kind.code(),
-                "step": step_label(task.step),
-                "attempt": self.attempt,
-            }),
-        );
-        let printed = output.both();
-        scope.vars.set_field("shell", "output", printed.clone());
-        scope.vars.set_field("last", "output", printed);
+    /// Returns `${error.…}` for the handler.
+    fn error(&self, task: Task<'_>) -> Value {
+        let failure = &self.failed.failure;
+        json!({
+            "message": failure.message,
+            "exit_code": failure.exit_code,
+            "reason": failure.kind.code(),
+            "step": step_label(task.step),
+            "attempt": self.attempt,
+        })
     }
 }
 
@@ -105,12 +111,12 @@ pub(super) async fn handle(
     scope: &mut Scope,
     last: Last,
 ) -> Handled {
-    last.set_error(scope, task);
     if let Some(code) = last.failed.failure.exit_code
         && let Some(steps) = task.step.on_exit_code.get(&code)
     {
-        let prefix = format!("{}.on_exit_code.{code}", task.path);
-        match run_steps(workplace, steps, &prefix, task.deadline, scope).await {
+        let address = task.address.part("on_exit_code").part(&code.to_string());
+        let within = Task { address: &address, ..task };
+        match run_steps(workplace, steps, within, scope, &last).await {
             Handler::Interrupted => return Handled::Interrupted,
             // Nothing was done about it.
             Handler::Done(done) if !done.has_success && is_item(workplace) => {}
@@ -118,12 +124,12 @@ pub(super) async fn handle(
                 last.record(workplace, task, AfterFailure::GoOn);
                 return Handled::Mended { output: last.failed.output, attempt: last.attempt };
             }
-            Handler::Failed(_) => {}
+            Handler::Failed { .. } => {}
         }
     }
     match &task.step.on_failure {
         Some(on_failure) => mend(workplace, task, scope, on_failure, last).await,
-        None if is_tolerated(task.step, &last.failed.failure) => last.go_on(workplace, task),
+        None if task.step.continue_on_error => last.go_on(workplace, task),
         None => {
             let Failed { failure, output, .. } = last.failed;
             Handled::Stop { failure, output, attempt: last.attempt }
@@ -137,13 +143,6 @@ pub(super) fn is_stopped(workplace: &Workplace, failure: &Failure) -> bool {
     failure.kind == FailureKind::Cancelled && workplace.is_over()
 }
 
-/// Returns whether the run goes on because `continue_on_error` or `on_incomplete` says so.
-fn is_tolerated(step: &Step, failure: &Failure) -> bool {
-    let is_judged = failure.kind == FailureKind::ValidationFailed
-        && step.validate.as_ref().is_some_and(|validate| !validate.fail_workflow);
-    step.continue_on_error || is_judged
-}
-
 /// Runs the handler, and the original again as often as allowed.
 async fn mend(
     workplace: &Workplace,
@@ -155,7 +154,7 @@ async fn mend(
     let retries = matches!(on_failure.strategy, Strategy::Recovery | Strategy::Fallback);
     let mut tries_left = if retries { on_failure.max_attempts.get() - 1 } else { 0 };
     loop {
-        let handled = run_handler(workplace, task, scope, on_failure).await;
+        let handled = run_handler(workplace, task, scope, on_failure, &last).await;
         if matches!(handled, Handler::Interrupted) {
             return Handled::Interrupted;
         }
@@ -174,7 +173,6 @@ async fn mend(
             }
             Err(again) => last = Last { failed: *again, attempt, begun },
         }
-        last.set_error(scope, task);
         if tries_left == 0 {
             // The handler runs before each new try, and there is none.
             return verdict(workplace, task, on_failure, handled, last);
@@ -188,39 +186,46 @@ async fn run_handler(
     task: Task<'_>,
     scope: &mut Scope,
     on_failure: &OnFailure,
+    last: &Last,
 ) -> Handler {
     let own = on_failure.timeout.and_then(|limit| Instant::now().checked_add(limit));
     let deadline = match (own, task.deadline) {
         (Some(own), Some(outer)) => Some(own.min(outer)),
         (own, outer) => own.or(outer),
     };
-    let prefix = format!("{}.on_failure", task.path);
-    let handled = run_steps(workplace, &on_failure.steps, &prefix, deadline, scope).await;
-    if let Handler::Done(done) = &handled {
-        for name in &on_failure.captures {
-            scope.capture(name, done.printed.clone().into());
-        }
+    let address = task.address.part("on_failure");
+    let within = Task { address: &address, deadline, ..task };
+    let handled = run_steps(workplace, &on_failure.steps, within, scope, last).await;
+    for name in &on_failure.captures {
+        scope.capture(name, handled.printed().into());
     }
     handled
 }
 
-/// Runs the steps of a handler; what fails among them is not counted as a failed step.
+/// Runs the steps of a handler below the path of `within`, and shows them the failure that they
+/// are for; what fails among them is not counted as a failed step.
 async fn run_steps(
     workplace: &Workplace,
     steps: &[Step],
-    prefix: &str,
-    deadline: Option<Instant>,
+    within: Task<'_>,
     scope: &mut Scope,
+    last: &Last,
 ) -> Handler {
     let failed = scope.failed;
-    let ended = sequence(workplace, steps, prefix, deadline, scope).await;
+    let before = scope.enter_handler(last.error(within), last.failed.output.both());
+    let ended = sequence(workplace, steps, within.address, within.deadline, scope).await;
+    scope.leave_handler(before);
     scope.failed = failed;
     match ended {
         Ok(done) => Handler::Done(done),
-        Err(Finished::Interrupted) => Handler::Interrupted,
-        Err(Finished::Stop { failure, .. }) => Handler::Failed(failure),
+        Err(EarlyEnd { end: Finished::Interrupted, .. }) => Handler::Interrupted,
+        Err(EarlyEnd { end: Finished::Stop { failure, .. }, printed }) => {
+            Handler::Failed { failure, printed }
+        }
         // `sequence` ends early only by the two above.
-        Err(Finished::Skipped { .. } | Finished::GoOn(_)) => Handler::Done(StepsDone::default()),
+        Err(EarlyEnd { end: Finished::Skipped { .. } | Finished::GoOn(_), .. }) => {
+            Handler::Done(StepsDone::default())
+        }
     }
 }
 
@@ -244,11 +249,10 @@ fn verdict(
         Handler::Done(StepsDone { printed, has_success: false }) => {
             (HandlerEnd::Idle, printed, None)
         }
-        Handler::Failed(failure) => (HandlerEnd::Failed, String::new(), Some(failure)),
+        Handler::Failed { failure, .. } => (HandlerEnd::Failed, String::new(), Some(failure)),
         Handler::Interrupted => return Handled::Interrupted,
     };
-    let is_tolerated = is_tolerated(task.step, &last.failed.failure);
-    match on_failure.verdict(is_item(workplace), end, is_tolerated) {
+    match on_failure.verdict(is_item(workplace), end, task.step.continue_on_error) {
         StepVerdict::Recovered => {
             last.record(workplace, task, AfterFailure::GoOn);
             let mut output = last.failed.output;

@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 use super::{
     Finished, Scope, Workplace,
     action::template,
-    flow::{Task, sequence, stopped},
+    flow::{Task, stopped},
     output::{Output, logged},
+    sequence::{EarlyEnd, sequence},
 };
 use crate::root_dir::RootDir;
 
@@ -54,10 +55,10 @@ pub(super) async fn satisfied(
             );
             return Err(output.failure(FailureKind::ValidationFailed, message));
         }
-        let prefix = format!("{}.on_incomplete.{attempt}", task.path);
-        sequence(workplace, &validate.on_incomplete, &prefix, task.deadline, scope)
+        let list = task.address.part("on_incomplete").part(&attempt.to_string());
+        sequence(workplace, &validate.on_incomplete, &list, task.deadline, scope)
             .await
-            .map_err(|end| ended(end, "on_incomplete"))?;
+            .map_err(|early| ended(early.end, "on_incomplete"))?;
     }
 }
 
@@ -82,16 +83,18 @@ async fn judge(
         StepAction::Agent { .. } => true,
         StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => false,
     });
-    let prefix = format!("{}.validate", task.path);
-    let asked = sequence(workplace, &validate.steps, &prefix, task.deadline, scope).await;
+    let list = task.address.part("validate");
+    let asked = sequence(workplace, &validate.steps, &list, task.deadline, scope).await;
     let (succeeded, printed) = match asked {
         Ok(done) => (true, done.printed),
-        Err(Finished::Stop { failure, log, .. }) if !is_agent && is_judgement(&failure) => {
+        Err(EarlyEnd { end: Finished::Stop { failure, log, .. }, .. })
+            if !is_agent && is_judgement(&failure) =>
+        {
             // The failure keeps only the end of the output, and that of standard error first.
             let printed = log.as_ref().and_then(|range| logged(workplace, range));
             (false, printed.unwrap_or(failure.output_tail))
         }
-        Err(end) => return Err(ended(end, "validate")),
+        Err(early) => return Err(ended(early.end, "validate")),
     };
     if let (false, Some(shown)) = (succeeded, &file)
         && before == Some(last_change(root, shown))

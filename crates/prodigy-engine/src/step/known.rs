@@ -8,6 +8,7 @@ use std::{
 use prodigy_core::{
     effect::{Effect, Ledger},
     event::Event,
+    workflow::StepAddress,
 };
 
 /// What is known of the changes that the steps of an attempt, or of the job, make outside.
@@ -35,14 +36,32 @@ impl KnownEffects {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
+    /// Returns whether an effect that was never begun may have been made all the same.
+    pub(super) fn is_end_lost(&self) -> bool {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).is_end_lost()
+    }
+
+    /// Returns the name of a step's effect: the one it was recorded with, else a new one.
+    pub(super) fn key(&self, address: &StepAddress, intent_hash: &str, mut new: String) -> String {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = ledger.of_step(address, intent_hash) {
+            return known.key.clone();
+        }
+        // Another step may have had the name, by its position.
+        while ledger.get(&new).is_some() {
+            new.push('~');
+        }
+        new
+    }
+
     /// Takes in what is recorded.
     pub(super) fn apply(&self, event: &Event) {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
     }
 
     /// Returns whether a step, or one inside it, may have changed something outside.
-    pub(super) fn is_open_at(&self, step: &str) -> bool {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).is_open_at(step)
+    pub(super) fn is_open_at(&self, address: &StepAddress) -> bool {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).is_open_at(address)
     }
 
     /// Returns whether an effect may be made once more although it may have been made; the

@@ -9,6 +9,7 @@ mod answer;
 mod ask;
 mod auto_commit;
 mod confine;
+mod course;
 mod external;
 mod fault;
 mod flow;
@@ -20,6 +21,7 @@ mod limited;
 mod output;
 mod past;
 mod place;
+mod sequence;
 mod session;
 mod supervisors;
 mod telling;
@@ -31,7 +33,7 @@ use prodigy_core::{
     event::{LogRange, StepResult, StepStatus},
     failure::Failure,
     job,
-    vars::Vars,
+    vars::{SavedRoots, Vars},
 };
 use serde_json::Value;
 
@@ -58,6 +60,20 @@ pub struct Scope {
     pub inner: BTreeMap<String, StepResult>,
     /// The steps that failed without failing their phase since the scope was made.
     pub failed: FailedSteps,
+    /// The output of the failed step, in its handler: there it is `${shell.output}`.
+    handled: Option<String>,
+}
+
+/// The roots that the outputs of steps are in.
+const OUTPUTS: &[&str] = &["shell", "claude", "last"];
+
+/// The roots that are different in a handler.
+const OF_HANDLERS: &[&str] = &["shell", "claude", "last", "error"];
+
+/// What a scope was before a handler began.
+struct BeforeHandler {
+    vars: SavedRoots,
+    handled: Option<String>,
 }
 
 /// How many steps failed without failing their phase, those of handlers left out.
@@ -82,8 +98,37 @@ impl FailedSteps {
 impl Scope {
     /// Starts from the variables of a job.
     pub fn new(vars: Vars) -> Self {
-        let (captures, inner) = (BTreeMap::new(), BTreeMap::new());
-        Self { vars, captures, inner, failed: FailedSteps::default() }
+        Self { vars, ..Self::default() }
+    }
+
+    /// Starts a scope inside this one, which sees what this one does.
+    fn nested(&self) -> Self {
+        Self { handled: self.handled.clone(), ..Self::new(self.vars.clone()) }
+    }
+
+    /// Starts with what the handler of a failed step sees: the failure, and what was printed.
+    pub(crate) fn of_handler(vars: Vars, error: Value, printed: String) -> Self {
+        let mut scope = Self::new(vars);
+        scope.enter_handler(error, printed);
+        scope
+    }
+
+    /// Shows the failure that a handler is for, and what the failed step printed.
+    fn enter_handler(&mut self, error: Value, printed: String) -> BeforeHandler {
+        let before =
+            BeforeHandler { vars: self.vars.save(OF_HANDLERS), handled: self.handled.take() };
+        self.vars.set("error", error);
+        self.vars.set_field("shell", "output", printed.clone());
+        self.vars.set_field("last", "output", printed.clone());
+        self.handled = Some(printed);
+        before
+    }
+
+    /// Hides again what only a handler sees; the step is tried again with the variables of its
+    /// first try.
+    fn leave_handler(&mut self, before: BeforeHandler) {
+        self.vars.restore(before.vars);
+        self.handled = before.handled;
     }
 
     /// Sets a captured variable.
@@ -95,6 +140,9 @@ impl Scope {
     /// Records how a step ended.
     fn finished(&mut self, id: Option<&str>, agent: bool, result: &StepResult) {
         job::set_output(&mut self.vars, id, agent, result);
+        if let Some(printed) = &self.handled {
+            self.vars.set_field("shell", "output", printed.clone());
+        }
         if let Some(id) = id {
             self.inner.insert(id.to_owned(), result.clone());
         }
@@ -139,6 +187,8 @@ pub enum Finished {
         failure: Failure,
         /// The attempt that failed last.
         attempt: u32,
+        /// The start of its output.
+        output: String,
         /// Where its output stands.
         log: Option<LogRange>,
     },

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use prodigy_core::{
+    Timestamp,
     agent::{Heard, Notice},
     event::Event,
 };
@@ -96,7 +97,9 @@ impl<'a> Teller<'a> {
                     self.tell_tool();
                 }
             }
-            Notice::Utilization { window, share } => self.warn(window, share),
+            Notice::Utilization { window, share, resets_at } => {
+                self.warn(window, share, resets_at);
+            }
             // The transcript keeps what it said, and the report what it came to.
             Notice::Spoke { .. }
             | Notice::ToolFailed { .. }
@@ -130,12 +133,12 @@ impl<'a> Teller<'a> {
     }
 
     /// Tells how much of a limit is used, if that is news.
-    fn warn(&mut self, window: String, share: f64) {
+    fn warn(&mut self, window: String, share: f64, resets_at: Option<Timestamp>) {
         if !share.is_finite() || (share - self.share).abs() < SHARES_APART {
             return;
         }
         self.share = share;
         let window = Some(window);
-        self.workplace.tools.tell(Event::QuotaWarned { share, window, resets_at: None }.into());
+        self.workplace.tools.tell(Event::QuotaWarned { share, window, resets_at }.into());
     }
 }

@@ -17,13 +17,14 @@ use prodigy_core::{
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
     policy::{Allowance, Retry},
     vars::Vars,
-    workflow::EnvVar,
+    workflow::{EnvVar, StepAddress},
 };
 use serde_json::Value;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
     CommitRules, KnownEffects, Limited, Past,
+    action::Try,
     confine::Confined,
     fault::{fault, not_launched},
     flow::stopped,
@@ -181,9 +182,14 @@ impl Workplace {
         }
     }
 
-    /// Returns the name of a step's change outside.
-    pub(super) fn effect_key(&self, step: &str) -> String {
-        idempotency_key(&self.identity.job, self.identity.item_name(), step)
+    /// Returns the name of a step's change outside. One that was recorded keeps its name.
+    pub(super) fn effect_key(&self, address: &StepAddress, intent_hash: Option<&str>) -> String {
+        let (job, item) = (&self.identity.job, self.identity.item_name());
+        let key = idempotency_key(job, item, address.identity());
+        match intent_hash {
+            Some(intent_hash) => self.effects.key(address, intent_hash, key),
+            None => key,
+        }
     }
 
     /// Returns whether nothing more may be begun: the run was stopped, or an account has
@@ -216,8 +222,7 @@ impl Workplace {
     pub(super) fn environment(
         &self,
         step_env: &[EnvVar],
-        step: &str,
-        attempt: u32,
+        which: Try<'_>,
         vars: &Vars,
     ) -> Result<Vec<(OsString, OsString)>, Failure> {
         let mut env = self.tools.base_env.clone();
@@ -244,13 +249,15 @@ impl Workplace {
         }
         let (job, item) = (&self.identity.job, self.identity.item_name());
         // Whoever works for an item wants to know about the item's attempts.
-        let attempt = self.identity.item.as_ref().map_or(attempt, |item| item.attempt);
+        let attempt = self.identity.item.as_ref().map_or(which.attempt, |item| item.attempt);
+        let key = which.key.map(str::to_owned);
+        let key = key.unwrap_or_else(|| self.effect_key(which.address, None));
         set(&mut env, "PRODIGY_JOB_ID", job.as_str());
         set(&mut env, "PRODIGY_ITEM_ID", item);
         set(&mut env, "PRODIGY_ATTEMPT", attempt.to_string());
         set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
-        set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", self.effect_key(step));
-        set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(step));
+        set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", key);
+        set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(which.path()));
         set(&mut env, "PRODIGY_AUTOMATION", "true");
         set(&mut env, process::JOB_MARKER, &self.tools.state);
         Ok(env)

@@ -141,6 +141,26 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The job was worked on by another machine, or in another home.
+    #[error("job `{job}` was last worked on by host `{host}` in the home `{home}`, not here")]
+    Elsewhere {
+        /// The job.
+        job: JobId,
+        /// The other host.
+        host: String,
+        /// The other home.
+        home: String,
+    },
+    /// Something knows of records that the journal does not have.
+    #[error("the journal of job `{job}` lost its end: its last record is {last}, and {ahead}")]
+    LostEnd {
+        /// The job.
+        job: JobId,
+        /// The last record that the journal has.
+        last: u64,
+        /// The things that know more, and how much.
+        ahead: String,
+    },
     /// Not one record before the damage could be kept.
     #[error("nothing of job `{job}` can be kept: `{}` is damaged at line {line}", path.display())]
     NothingToKeep {

@@ -268,6 +268,11 @@ pub(crate) fn move_aside(path: &Path, suffix: &str) -> Result<(), Error> {
     rename(path, &free_name(path, suffix)?)
 }
 
+/// Renames a file that can be made again from the journal, without waiting for the disk.
+pub fn rename_projection(from: &Path, to: &Path) -> Result<(), Error> {
+    rename(from, to)
+}
+
 /// Renames a file or directory within the home.
 #[expect(
     clippy::disallowed_methods,

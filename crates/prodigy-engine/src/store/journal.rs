@@ -332,6 +332,12 @@ impl Journal {
         Ok(())
     }
 
+    /// Returns the name of the file that is written.
+    pub fn segment_name(&self) -> Option<String> {
+        let name = self.current.as_ref()?.segment.path.file_name()?;
+        Some(name.to_string_lossy().into_owned())
+    }
+
     fn use_segment(&mut self, segment: Segment, file: File, length: u64) {
         let file = Arc::new(file);
         if let Some(syncer) = &self.syncer {

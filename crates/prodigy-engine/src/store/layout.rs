@@ -155,14 +155,24 @@ impl Layout {
         self.below("dlq").join(job.as_str())
     }
 
-    /// Returns where the items of a job are that were given up.
+    /// Returns where the open dead letters of a job are.
     pub fn dlq_items_dir(&self, job: &JobId) -> PathBuf {
         self.dlq_inner_dir(job).join("items")
     }
 
-    /// Returns the list of the dead letters of a job.
+    /// Returns where the closed dead letters of a job are.
+    pub fn dlq_resolved_dir(&self, job: &JobId) -> PathBuf {
+        self.dlq_inner_dir(job).join("resolved")
+    }
+
+    /// Returns the index of a job's dead letters: one JSON document with counts and ids.
     pub fn dlq_index(&self, job: &JobId) -> PathBuf {
         self.dlq_inner_dir(job).join("index.json")
+    }
+
+    /// Returns the log of changes that the index is made of, a line for each.
+    pub fn dlq_log(&self, job: &JobId) -> PathBuf {
+        self.dlq_inner_dir(job).join("index.jsonl")
     }
 
     fn dlq_inner_dir(&self, job: &JobId) -> PathBuf {
@@ -176,9 +186,14 @@ impl Layout {
         Ok(jobs)
     }
 
-    /// Returns the file of one item that was given up.
+    /// Returns the file of an open dead letter.
     pub fn dlq_item(&self, job: &JobId, item: &ItemId) -> PathBuf {
         self.dlq_items_dir(job).join(format!("{item}.json"))
+    }
+
+    /// Returns the file of a closed dead letter.
+    pub fn dlq_resolved_item(&self, job: &JobId, item: &ItemId) -> PathBuf {
+        self.dlq_resolved_dir(job).join(format!("{item}.json"))
     }
 
     /// Returns the file with all that an item which was given up had changed and not committed.
@@ -199,6 +214,16 @@ impl Layout {
     /// Returns the file that says that a job was removed.
     pub fn tombstone(&self, job: &JobId) -> PathBuf {
         self.below("state").join("removed").join(format!("{job}.json"))
+    }
+
+    /// Returns the record of what was purged of a job.
+    pub fn purge_record(&self, job: &JobId) -> PathBuf {
+        self.purge_records().join(format!("{job}.json"))
+    }
+
+    /// Returns where the records are of what was purged.
+    pub(super) fn purge_records(&self) -> PathBuf {
+        self.below("state").join("purged")
     }
 
     fn is_removed(&self, job: &JobId) -> bool {
@@ -299,7 +324,9 @@ mod tests {
             layout.dlq_items_dir(&job),
             layout.dlq_item(&job, &ItemId::at(1, 1)),
             layout.dlq_item(&job, &ItemId::of_key("../../etc")),
+            layout.dlq_resolved_item(&job, &ItemId::at(1, 1)),
             layout.dlq_index(&job),
+            layout.dlq_log(&job),
             layout.dlq_dir(&job),
             layout.dlq_patch(&job, &ItemId::at(1, 1)),
             layout.kept_patch(&job, "item-1"),
@@ -327,7 +354,9 @@ mod tests {
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-001.json
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/items/etc.74ccf3c5b4c19a8167f9a3d1dd63e0e4.json
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/resolved/item-001.json
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/index.json
+        /h/dlq/repo/job-1/mapreduce/dlq/job-1/index.jsonl
         /h/dlq/repo/job-1
         /h/dlq/repo/job-1/mapreduce/dlq/job-1/patches/item-001.patch
         /h/state/repo/mapreduce/jobs/job-1/kept/item-1.patch

@@ -123,6 +123,13 @@ pub(super) fn holds_records(bytes: &[u8]) -> bool {
     count_records(bytes) > 0
 }
 
+/// Returns the whole record that stands at the end of a line, wherever it starts.
+pub(super) fn whole_record(line: &[u8]) -> Option<Record> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let starts = line.windows(START.len()).enumerate().filter(|(_, window)| *window == START);
+    starts.take(MAX_STARTS).find_map(|(at, _)| decode(line.get(at..)?).ok())
+}
+
 /// Counts the whole records in `bytes`, wherever their lines start.
 ///
 /// The opening of a line cannot stand inside another one, because JSON escapes

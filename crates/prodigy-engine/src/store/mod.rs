@@ -16,11 +16,14 @@ mod journal;
 mod layout;
 mod line;
 mod lock;
+mod place;
+mod purge_record;
 mod reader;
 mod relocation;
 mod repair;
 mod replacement;
 mod results;
+mod salvage;
 mod segment;
 mod spending;
 mod spool;
@@ -33,18 +36,24 @@ pub use edits::{Edits, read_edit, write_edit};
 pub use error::Error;
 pub use files::{
     create_dir, create_projection, open_projection, open_to_read, prepare_home, read_bounded,
-    write_atomic, write_projection,
+    rename_projection, write_atomic, write_projection,
 };
 pub(crate) use files::{free_name, move_aside, open_to_append, plainly};
 pub use holder::Holder;
 pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::{Layout, LogFile};
 pub use lock::JobLock;
-pub use reader::{Reader, follow, last_seq};
+pub use place::JobPlace;
+pub use purge_record::{PurgeKind, PurgeRecord, PurgedPart};
+pub use reader::{Reader, durable_seq, follow, last_seq};
 pub use relocation::Relocation;
-pub use repair::{Damage, Health, Repaired, inspect, repair};
+pub use repair::{Damage, Health, Repaired, inspect, repair, set_views_aside};
 pub use results::ResultsFile;
+pub use segment::last_segment;
 pub use spending::{Daybook, Spent, day_of, days, read_day};
 pub use spool::{Spool, SpooledItem};
 pub use syncer::SyncTicket;
-pub use tombstone::{Tombstone, has_files, refuse_removed, remove_files};
+pub use tombstone::{
+    Tombstone, files_but_logs, has_files, refuse_removed, remove_files, remove_files_but_logs,
+    remove_logs,
+};

@@ -296,6 +296,16 @@ pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
     Ok(reader.last_seq())
 }
 
+/// Returns the number of a job's last record, once it would survive a power failure.
+pub fn durable_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
+    let seq = last_seq(layout, job)?;
+    if let Some(last) = segment::list(&layout.events_dir(job))?.pop() {
+        let file = files::open_regular(&last.path, Mode::Read)?;
+        file.sync_data().map_err(|error| Error::io("sync", &last.path, error))?;
+    }
+    Ok(seq)
+}
+
 /// Hands over the records of a job as they are written, those already there first.
 ///
 /// `None` means that there is nothing new; it comes several times a second. The
@@ -557,6 +567,7 @@ mod tests {
             ("conflict-20261206-100000-f6a7", include_str!("../../tests/golden/v1/conflict.jsonl")),
             ("kept-20261207-100000-a7b8", include_str!("../../tests/golden/v1/kept-work.jsonl")),
             ("handler-20261118-090000-b7c8", include_str!("../../tests/golden/v1/handler.jsonl")),
+            ("cut-20261118-110000-c8d9", include_str!("../../tests/golden/v1/lost-end.jsonl")),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);
@@ -576,7 +587,17 @@ mod tests {
         for (record, line) in records.iter().zip(golden.lines()) {
             let (body, _) = line.rsplit_once(",\"crc\"").unwrap();
             let written: serde_json::Value = serde_json::from_str(&format!("{body}}}")).unwrap();
-            assert_eq!(serde_json::to_value(record).unwrap(), written);
+            // Nothing of it is lost; fields that came later are written with their defaults.
+            let read = serde_json::to_value(record).unwrap();
+            for (name, value) in written.as_object().unwrap() {
+                // The positions of external steps are not needed any more.
+                let is_known = |value: &serde_json::Value| {
+                    let mut value = value.clone();
+                    value.as_object_mut().and_then(|fields| fields.remove("external"));
+                    value
+                };
+                assert_eq!(read.get(name).map(is_known), Some(is_known(value)), "{name} of {line}");
+            }
         }
     }
 }

@@ -2,11 +2,15 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead as _, Read as _, Seek as _},
+    io::{self, BufRead as _, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
 };
 
-use prodigy_core::{Timestamp, ids::JobId};
+use prodigy_core::{
+    Timestamp,
+    event::{FORMAT, Fact, Record},
+    ids::JobId,
+};
 use rustix::{
     fs::{CWD, RenameFlags},
     io::Errno,
@@ -17,6 +21,7 @@ use super::{
     files::{self, Mode},
     line,
     reader::{Found, Spot},
+    salvage,
     segment::{self, Segment},
 };
 
@@ -51,6 +56,8 @@ pub struct Damage {
 pub struct Repaired {
     /// How many records were kept.
     pub kept: u64,
+    /// How many records of effects behind the damage were carried over.
+    pub carried: u64,
     /// What was wrong.
     pub damage: Damage,
     /// Where the journal is as it was.
@@ -79,6 +86,7 @@ pub fn inspect(layout: &Layout, job: &JobId) -> Result<Health, Error> {
 
 /// Replaces a damaged journal by the records before the first damage.
 ///
+/// The records of effects behind it are carried over: what they tell is still so outside.
 /// The journal as it was is moved aside, not changed, and so is the checkpoint,
 /// which may know of records that are left out. Returns `None` if there is nothing
 /// to repair.
@@ -98,19 +106,29 @@ pub fn repair(layout: &Layout, job: &JobId, now: Timestamp) -> Result<Option<Rep
     let fresh = files::free_name(&directory, &format!("~repair-{time}"))?;
     let aside = files::free_name(&directory, &format!("~damaged-{time}"))?;
     files::create_dir(&fresh)?;
-    for segment in segment::list(&directory)? {
+    let segments = segment::list(&directory)?;
+    let spot = Spot {
+        path: damage.path.clone(),
+        line: damage.line,
+        offset: damage.offset,
+        reason: damage.reason.clone(),
+    };
+    let carried = salvage::effects_behind(layout, job, &segments, &spot)?;
+    for segment in segments {
         let here = segment.path == damage.path;
         let limit = if here { damage.offset } else { u64::MAX };
         copy(&segment.path, &fresh, limit)?;
         if here {
+            carry_over(&segment.path, &fresh, job, records, &carried, now)?;
             break;
         }
     }
     files::sync_dir(&fresh)?;
     exchange(&fresh, &directory, &aside)?;
     files::sync_dir(files::parent(&directory))?;
-    set_checkpoint_aside(layout, job, &time)?;
-    Ok(Some(Repaired { kept: records, damage, aside }))
+    set_views_aside(layout, job, now)?;
+    let carried = u64::try_from(carried.len()).unwrap_or(u64::MAX);
+    Ok(Some(Repaired { kept: records, carried, damage, aside }))
 }
 
 /// Counts the whole records behind the damaged line.
@@ -148,6 +166,31 @@ fn copy(segment: &Path, directory: &Path, limit: u64) -> Result<(), Error> {
     copied.map_err(|error| Error::io("write", target, error))
 }
 
+/// Appends records to the last segment of the new journal.
+fn carry_over(
+    segment: &Path,
+    directory: &Path,
+    job: &JobId,
+    last_seq: u64,
+    facts: &[Fact],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let target = directory.join(segment.file_name().unwrap_or_default());
+    let mut lines = Vec::new();
+    for (seq, fact) in (last_seq + 1..).zip(facts) {
+        let Fact { agent_id, item_id, event } = fact.clone();
+        let (format, timestamp, job_id) = (FORMAT, now, job.clone());
+        let record = Record { format, seq, timestamp, job_id, agent_id, item_id, event };
+        line::encode(&record, &mut lines)
+            .map_err(|error| Error::io("write", &target, io::Error::other(error)))?;
+    }
+    let appended = File::options().append(true).open(&target).and_then(|mut file| {
+        file.write_all(&lines)?;
+        file.sync_all()
+    });
+    appended.map_err(|error| Error::io("write", target, error))
+}
+
 /// Puts `fresh` in the place of `directory`, and `directory` aside.
 ///
 /// Where the file system can swap two names in one step, there is no moment
@@ -163,14 +206,29 @@ fn exchange(fresh: &Path, directory: &Path, aside: &Path) -> Result<(), Error> {
     }
 }
 
-/// Moves the checkpoint out of the way.
-fn set_checkpoint_aside(layout: &Layout, job: &JobId, time: &str) -> Result<(), Error> {
-    let path = layout.checkpoint(job);
-    if path.symlink_metadata().is_err() {
-        return Ok(());
+/// Moves the files aside that may know of records which are gone: the checkpoint, and the dead
+/// letters, which are made again from the journal. Returns where they are.
+pub fn set_views_aside(
+    layout: &Layout,
+    job: &JobId,
+    now: Timestamp,
+) -> Result<Vec<PathBuf>, Error> {
+    let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+    let views = [
+        layout.checkpoint(job),
+        layout.dlq_log(job),
+        layout.dlq_index(job),
+        layout.dlq_items_dir(job),
+        layout.dlq_resolved_dir(job),
+    ];
+    let mut aside = Vec::new();
+    for path in views.into_iter().filter(|path| path.symlink_metadata().is_ok()) {
+        let place = files::free_name(&path, &format!("~damaged-{time}"))?;
+        files::rename(&path, &place)?;
+        files::sync_dir(files::parent(&path))?;
+        aside.push(place);
     }
-    files::rename(&path, &files::free_name(&path, &format!("~damaged-{time}"))?)?;
-    files::sync_dir(files::parent(&path))
+    Ok(aside)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_core::Timestamp;
+use prodigy_core::{Timestamp, ids::JobId};
 
-use super::Error;
+use super::{Error, Layout};
 
 /// One file of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,13 @@ impl Segment {
             counter,
         })
     }
+}
+
+/// Returns the name of the file of a job's journal that was written last.
+pub fn last_segment(layout: &Layout, job: &JobId) -> Option<String> {
+    // Whoever asks can do without.
+    let last = list(&layout.events_dir(job)).ok()?.pop()?;
+    Some(last.path.file_name()?.to_string_lossy().into_owned())
 }
 
 /// Returns the segments of a journal in order; none if the directory is not there.

@@ -67,8 +67,30 @@ pub fn has_files(layout: &Layout, job: &JobId) -> bool {
 ///
 /// The caller holds the lock of the job.
 pub fn remove_files(layout: &Layout, job: &JobId) -> Result<(), Error> {
-    for path in directories(layout, job) {
-        match fs::remove_dir_all(&path) {
+    remove_all(&directories(layout, job))
+}
+
+/// Deletes the files of a job below the home, those aside that hold the output of its steps.
+///
+/// The caller holds the lock of the job.
+pub fn remove_files_but_logs(layout: &Layout, job: &JobId) -> Result<(), Error> {
+    remove_all(&files_but_logs(layout, job))
+}
+
+/// Deletes the output of a job's steps.
+pub fn remove_logs(layout: &Layout, job: &JobId) -> Result<(), Error> {
+    remove_all(&[layout.job_logs_dir(job)])
+}
+
+/// Returns the directories of a job, that with the output of its steps aside.
+pub fn files_but_logs(layout: &Layout, job: &JobId) -> Vec<PathBuf> {
+    let logs = layout.job_logs_dir(job);
+    directories(layout, job).into_iter().filter(|path| *path != logs).collect()
+}
+
+fn remove_all(directories: &[PathBuf]) -> Result<(), Error> {
+    for path in directories {
+        match fs::remove_dir_all(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", path, error));
             }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     trial::outside,
-    workflow::{Case, own_keys},
+    workflow::{Case, lasting},
 };
 use crate::{
     World,
@@ -34,9 +34,11 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Returns whether nobody knows if a change was made.
-    pub(super) fn is_open(&self, key: &str) -> bool {
-        self.prepared.contains(key) && !self.known.contains(key)
+    /// Returns whether nobody knows if a change of an item was made.
+    pub(super) fn is_open(&self, item: &str) -> bool {
+        let of_item = format!(":{item}:");
+        let is_its = |key: &&String| key.contains(&of_item);
+        self.prepared.iter().filter(is_its).any(|key| !self.known.contains(key))
     }
 
     /// Reads a journal.
@@ -88,24 +90,41 @@ pub(super) fn check_now(trial: &Trial, job: &str) -> Result<Told, String> {
 /// Checks that nothing was changed twice, and nothing before there was a record of it.
 fn check_made(text: &str, job: &str, told: &Told) -> Result<(), String> {
     let own = format!("{job}:");
-    for (key, times) in counted(text).into_iter().filter(|(key, _)| key.starts_with(&own)) {
-        if times > 1 {
-            return Err(format!("{key} was made {times} times"));
+    for (change, keys) in made(text).into_iter().filter(|(change, _)| change.starts_with(&own)) {
+        if keys.len() > 1 {
+            return Err(format!("{change} was made {} times", keys.len()));
         }
-        if !told.prepared.contains(key) {
-            return Err(format!("{key} was made before it was recorded"));
+        if let Some(key) = keys.into_iter().find(|key| !told.prepared.contains(*key)) {
+            return Err(format!("{change} was made before {key} was recorded"));
         }
     }
     Ok(())
 }
 
-/// Returns the changes that were made, and how often.
-fn counted(text: &str) -> BTreeMap<&str, u32> {
-    let mut counts = BTreeMap::new();
-    for line in text.lines() {
-        *counts.entry(line).or_default() += 1;
+/// Returns the changes that were made, with the key of each time.
+fn made(text: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut made = BTreeMap::<&str, Vec<&str>>::new();
+    for (change, key) in text.lines().filter_map(|line| line.split_once(' ')) {
+        made.entry(change).or_default().push(key);
     }
-    counts
+    made
+}
+
+/// Checks that whoever came to the end of its steps made all changes of the workflow of then.
+fn check_passed(passed: &str, text: &str, job: &str, cases: &[Case]) -> Result<(), String> {
+    let own = format!("{job}:");
+    let made = made(text);
+    for line in passed.lines().filter(|line| line.starts_with(&own)) {
+        let mut words = line.split_whitespace();
+        let (who, phase) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let names = lasting(cases, phase).iter().copied().chain(words);
+        for name in names {
+            if !made.contains_key(format!("{who}{name}").as_str()) {
+                return Err(format!("{who} came to the end of {phase} without {name}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks everything that must hold once nothing more can be done without a person.
@@ -113,23 +132,29 @@ pub(super) fn check_end(trial: &Trial, job: &str, cases: &[Case]) -> Result<Told
     let world = &trial.world;
     let told = check_now(trial, job)?;
     let text = fs::read_to_string(outside(world)).unwrap();
-    let made = counted(&text);
-    let is_made = |key: &str| made.contains_key(key);
-    for key in own_keys(job) {
-        if !is_made(&key) {
-            return Err(format!("{key} was never made"));
+    let passed = fs::read_to_string(world.root().join("ledger/passed")).unwrap_or_default();
+    check_passed(&passed, &text, job, cases)?;
+    let made = made(&text);
+    let is_made = |who: &str, name: &str| made.contains_key(format!("{job}:{who}:{name}").as_str());
+    let phases: &[&str] = if cases.is_empty() { &["steps"] } else { &["setup", "reduce"] };
+    for name in phases.iter().flat_map(|phase| lasting(cases, phase)) {
+        if !is_made("workflow", name) {
+            return Err(format!("{name} was never made"));
         }
     }
     for case in cases {
-        let (id, key) = (case.id(), case.key(job));
+        let id = case.id();
         if told.dead.contains(&id) {
             check_unknown(world, job, *case)?;
-        } else if !is_made(&key) {
-            return Err(format!("{id} is done, and {key} was never made"));
+        } else if !is_made(&id, "item") {
+            return Err(format!("{id} is done, and its change was never made"));
         }
     }
     check_processes(world)?;
     check_agrees(world, &["verify", job])?;
+    if cases.is_empty() {
+        return Ok(told);
+    }
     // What a run that was killed did not get to list is listed by whoever looks.
     check_agrees(world, &["dlq", "list", job, "--all"])?;
     check_agrees(world, &["dlq", "fsck", job, "--dry-run"])?;
@@ -161,13 +186,23 @@ mod tests {
 
     #[test]
     fn what_was_made_twice_or_without_a_record_is_noticed() {
-        let told = told(&[r#""event_type":"effect_prepared","key":"j:a:2""#]);
-        assert_eq!(check_made("j:a:2\n", "j", &told), Ok(()));
-        let twice = check_made("j:a:2\nj:a:2\n", "j", &told);
-        assert_eq!(twice, Err("j:a:2 was made 2 times".to_owned()));
-        let early = check_made("j:b:2\n", "j", &told);
-        assert_eq!(early, Err("j:b:2 was made before it was recorded".to_owned()));
-        assert_eq!(check_made("other:b:2\n", "j", &told), Ok(()), "another job");
+        let told = told(&[r#""event_type":"effect_prepared","key":"j:a:~1""#]);
+        assert_eq!(check_made("j:a:item j:a:~1\n", "j", &told), Ok(()));
+        let twice = check_made("j:a:item j:a:~1\nj:a:item j:a:~2\n", "j", &told);
+        assert_eq!(twice, Err("j:a:item was made 2 times".to_owned()));
+        let early = check_made("j:b:item j:b:~1\n", "j", &told);
+        assert_eq!(early, Err("j:b:item was made before j:b:~1 was recorded".to_owned()));
+        assert_eq!(check_made("other:b:item x\n", "j", &told), Ok(()), "another job");
+    }
+
+    #[test]
+    fn what_was_passed_over_is_noticed() {
+        let cases = super::super::workflow::cases(1);
+        let outside = "j:a:item j:a:~1\nj:a:extra-2 j:a:extra-2\n";
+        let check = |passed: &str| check_passed(passed, outside, "j", &cases);
+        assert_eq!(check("j:a: map extra-2\nother:a: map extra-3\n"), Ok(()));
+        let forgotten = Err("j:a: came to the end of map without extra-3".to_owned());
+        assert_eq!(check("j:a: map extra-2 extra-3\n"), forgotten);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     check::{Told, check_end, check_now},
-    workflow::{self, Case, PROGRAM},
+    workflow::{self, Case, PROGRAM, Variant},
 };
 use crate::{
     World,
@@ -18,11 +18,17 @@ use crate::{
 /// The longest that one start of prodigy may take, for each item.
 const LIMIT_PER_ITEM: Duration = Duration::from_secs(1);
 
-/// How often prodigy is killed after the first run of a trial, at most.
-const MOST_KILLS: u64 = 6;
+/// How often prodigy is killed in a trial, at most.
+const MOST_KILLS: u64 = 10;
 
-/// How often it is started at most after that, so that a job that never ends is noticed.
-const MOST_STARTS: u32 = 40;
+/// How often it is started at most, so that a job that never ends is noticed.
+const MOST_STARTS: u32 = 60;
+
+/// Every so many jobs, one has steps and no items.
+const STEPS_EVERY: u64 = 4;
+
+/// The kinds of records right after which prodigy is killed.
+const KINDS: &[&str] = &["effect_prepared", "effect_committed"];
 
 /// A job whose changes outside survived.
 #[derive(Clone, Copy, Debug)]
@@ -35,16 +41,21 @@ pub struct EffectsSurvived {
     pub made: u32,
     /// How many dead letters are left of which nobody knows what they changed.
     pub unknown: u32,
+    /// How often the job went on with another workflow.
+    pub changed: u32,
+    /// How often another workflow was refused, because it had no step for a change.
+    pub refused: u32,
 }
 
 /// Runs the job without killing anything, and checks it.
 pub fn effects_undisturbed(binary: &Path, items: u32) -> Result<EffectsSurvived, Box<Broken>> {
-    effects_trial(binary, 0, Duration::ZERO, items)
+    effects_trial(binary, 1, Duration::ZERO, items)
 }
 
 /// Runs the job, checks and replays its dead letters until only those are left that need a
-/// person, kills prodigy on the way at moments within `span` that `seed` decides, and checks
-/// after each kill what was changed outside. A `span` of zero kills nothing.
+/// person, kills prodigy on the way at moments within `span` that `seed` decides, inserts and
+/// removes steps of the workflow in between, and checks after each kill what was changed
+/// outside. A `span` of zero kills and changes nothing.
 pub fn effects_trial(
     binary: &Path,
     seed: u64,
@@ -57,23 +68,24 @@ pub fn effects_trial(
     fs::write(ledger.join("make"), PROGRAM).unwrap();
     fs::write(outside(&world), "").unwrap();
     let world = world.env("LEDGER", &ledger.to_string_lossy());
-    let cases = workflow::cases(items);
-    world.write("effects.yml", workflow::text(&cases));
-    world.commit_all("workflow");
-    let mut trial = Trial::new(world, "effects.yml", seed)
+    let cases = if seed.is_multiple_of(STEPS_EVERY) { Vec::new() } else { workflow::cases(items) };
+    let file = ledger.join("effects.yml");
+    let trial = Trial::new(world, &file.to_string_lossy(), seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
-        .without_replays()
+        .with_records(KINDS)
         .with_bursts();
+    let mut course = Course { trial, cases, file, changed: 0, refused: 0 };
     let began = Instant::now();
-    match run(&mut trial, span, &cases) {
+    match course.run(span) {
         Ok((told, run)) => Ok(EffectsSurvived {
-            survived: trial.survived(),
+            survived: course.trial.survived(),
             run: run.saturating_duration_since(began),
-            made: u32::try_from(fs::read_to_string(outside(&trial.world)).unwrap().lines().count())
-                .unwrap(),
+            made: u32::try_from(lines(&course.trial.world).len()).unwrap(),
             unknown: u32::try_from(told.dead.len()).unwrap(),
+            changed: course.changed,
+            refused: course.refused,
         }),
-        Err(message) => Err(Box::new(trial.broken(message))),
+        Err(message) => Err(Box::new(course.trial.broken(message))),
     }
 }
 
@@ -82,58 +94,115 @@ pub(super) fn outside(world: &World) -> PathBuf {
     world.root().join("ledger/outside")
 }
 
-/// Runs the trial; returns what the journal says in the end, and when the first run was done.
-fn run(trial: &mut Trial, span: Duration, cases: &[Case]) -> Result<(Told, Instant), String> {
-    let job = trial.until_done(span, |trial, job| match trial.records(job).as_str() {
-        "" => Ok(()),
-        _ => check_now(trial, job).map(drop),
-    })?;
-    let done = Instant::now();
-    let mut kills_left = if span.is_zero() { 0 } else { trial.pick(MOST_KILLS + 1) };
-    for _ in 0..MOST_STARTS {
-        let told = check_now(trial, &job)?;
-        let Some(args) = next(trial, &job, &told, cases) else {
-            return Ok((check_end(trial, &job, cases)?, done));
-        };
-        let args: Vec<_> = args.iter().map(String::as_str).collect();
-        let kill = (kills_left > 0).then(|| trial.moment(span / 2));
-        match trial.start(&args, kill)? {
-            None => kills_left -= 1,
-            // What cannot be checked stays unknown, and `dlq check` says so.
-            Some(status) if matches!(status.code(), Some(0 | 1)) => {}
-            Some(status) => {
-                return Err(format!("`prodigy {}` ended with {status}", args.join(" ")));
+/// Returns the changes that were made, one line each.
+fn lines(world: &World) -> Vec<String> {
+    fs::read_to_string(outside(world)).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// A trial that is under way.
+struct Course {
+    trial: Trial,
+    cases: Vec<Case>,
+    file: PathBuf,
+    changed: u32,
+    refused: u32,
+}
+
+impl Course {
+    /// Runs the trial; returns what the journal says in the end, and when the first run was
+    /// done.
+    fn run(&mut self, span: Duration) -> Result<(Told, Instant), String> {
+        let mut variant = Variant::first(&mut self.trial, &self.cases);
+        fs::write(&self.file, &variant.text).unwrap();
+        let mut kills_left = if span.is_zero() { 0 } else { 1 + self.trial.pick(MOST_KILLS) };
+        let job = self.begin(span, &mut kills_left)?;
+        let mut done = Instant::now();
+        for _ in 0..MOST_STARTS {
+            let told = check_now(&self.trial, &job)?;
+            let Some(mut args) = self.next(&job, &told) else {
+                return Ok((check_end(&self.trial, &job, &self.cases)?, done));
+            };
+            let takes_current = args.iter().any(|word| matches!(word.as_str(), "resume" | "retry"));
+            let is_changed = takes_current && !span.is_zero() && self.trial.pick(2) == 0;
+            let other = is_changed.then(|| variant.changed(&mut self.trial, &self.cases));
+            if let Some(other) = &other {
+                fs::write(&self.file, &other.text).unwrap();
+                args.push("--use-current-workflow".to_owned());
+            }
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            let kill = (kills_left > 0).then(|| self.trial.moment(span / 2));
+            match self.trial.start(&args, kill)?.map(|status| (status, status.code())) {
+                None => kills_left -= 1,
+                // What cannot be checked stays unknown, and `dlq check` says so.
+                Some((_, Some(0 | 1))) => {}
+                Some((_, Some(2))) if other.is_some() => {
+                    // It lacked a step whose change is made.
+                    self.refused += 1;
+                    fs::write(&self.file, &variant.text).unwrap();
+                    continue;
+                }
+                Some((status, _)) => {
+                    return Err(format!("`prodigy {}` ended with {status}", args.join(" ")));
+                }
+            }
+            self.changed += u32::from(other.is_some());
+            variant = other.unwrap_or(variant);
+            if !told.is_over {
+                done = Instant::now();
+            }
+        }
+        Err(format!("not done after {MOST_STARTS} starts"))
+    }
+
+    /// Starts the job, as often as it takes to have a first record; returns its name.
+    fn begin(&mut self, span: Duration, kills_left: &mut u64) -> Result<String, String> {
+        loop {
+            let job = self.trial.next_job();
+            let file = self.file.to_string_lossy().into_owned();
+            let args = ["run", &file, "-y", "--job-id", &job];
+            let kill = (*kills_left > 0).then(|| self.trial.moment(span));
+            match self.trial.start(&args, kill)? {
+                None => *kills_left -= 1,
+                Some(status) if matches!(status.code(), Some(0 | 1)) => {}
+                Some(status) => return Err(format!("`prodigy run` ended with {status}")),
+            }
+            if !self.trial.records(&job).is_empty() {
+                return Ok(job);
             }
         }
     }
-    Err(format!("not done after {MOST_STARTS} starts"))
-}
 
-/// Returns what is started next; nothing once only a person can decide what is left.
-fn next(trial: &mut Trial, job: &str, told: &Told, cases: &[Case]) -> Option<Vec<String>> {
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let is_open = |case: &Case| told.is_open(&case.key(job));
-    // Of what cannot be checked and may have been made, a person would have to decide.
-    let is_left =
-        |case: &&Case| told.dead.contains(&case.id()) && (case.can_check || !is_open(case));
-    let left: Vec<String> = cases.iter().filter(is_left).map(|case| case.id()).collect();
-    if !told.is_over && (left.is_empty() || trial.pick(2) == 0) {
-        return Some(words(&["resume", job, "-y", "--no-dlq"]));
-    }
-    let first = left.first()?;
-    if cases.iter().any(|case| is_left(&case) && is_open(case)) && trial.pick(3) > 0 {
-        let all = words(&["dlq", "check", job]);
-        return Some(if trial.pick(2) == 0 { all } else { words(&["dlq", "check", job, first]) });
-    }
-    if let Some(id) = left.iter().find(|id| told.quarantined.contains(*id)) {
-        return Some(words(&["dlq", "release", job, id, "--reason=it was not its fault"]));
-    }
-    // The check of a step is asked once more before it is run, so nobody has to look first.
-    let mut args = words(&["dlq", "retry", job, "-y", "--reason=it was looked at"]);
-    for (at, id) in left.iter().enumerate() {
-        if at == 0 || trial.pick(2) == 0 {
-            args.extend(words(&["--force", id]));
+    /// Returns what is started next; nothing once only a person can decide what is left.
+    fn next(&mut self, job: &str, told: &Told) -> Option<Vec<String>> {
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let is_open = |case: &Case| told.is_open(&case.id());
+        // Of what cannot be checked and may have been made, a person would have to decide.
+        let is_left =
+            |case: &&Case| told.dead.contains(&case.id()) && (case.can_check || !is_open(case));
+        let left: Vec<String> = self.cases.iter().filter(is_left).map(|case| case.id()).collect();
+        if !told.is_over && (left.is_empty() || self.trial.pick(2) == 0) {
+            let mut args = words(&["resume", job, "-y"]);
+            args.extend((!self.cases.is_empty()).then(|| "--no-dlq".to_owned()));
+            return Some(args);
         }
+        let first = left.first()?;
+        let is_unknown = self.cases.iter().any(|case| is_left(&case) && is_open(case));
+        if is_unknown && self.trial.pick(3) > 0 {
+            let all = words(&["dlq", "check", job]);
+            let is_all = self.trial.pick(2) == 0;
+            return Some(if is_all { all } else { words(&["dlq", "check", job, first]) });
+        }
+        if let Some(id) = left.iter().find(|id| told.quarantined.contains(*id)) {
+            return Some(words(&["dlq", "release", job, id, "--reason=it was not its fault"]));
+        }
+        // The check of a step is asked once more before it is run, so nobody has to look first.
+        let mut args = words(&["dlq", "retry", job, "-y", "--reason=it was looked at"]);
+        for (at, id) in left.iter().enumerate() {
+            if at == 0 || self.trial.pick(2) == 0 {
+                args.extend(words(&["--force", id]));
+            }
+        }
+        Some(args)
     }
-    Some(args)
 }

@@ -1,63 +1,30 @@
-//! The workflow whose steps change something outside.
+//! The workflow whose steps change something outside, and how it is changed on the way.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use crate::repository::item_id;
+use crate::{killing::Trial, repository::item_id};
 
-/// Everything but the items. `LEDGER` is a directory outside of the repository.
-///
-/// What is shared by the steps stands in `MAKE`: a step fails once before or after the change
-/// if it is told to.
-const TEXT: &str = r#"name: crash-effects
+/// What comes before the steps of a job with items.
+const POLICY: &str = "name: crash-effects
 mode: mapreduce
 error_policy:
   on_item_failure: dlq
   retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } }
-setup:
-  - shell: MAKE
-    effects: external
-    check: CHECK
-    env: { N: 3, HOW: none }
-reduce:
-  - shell: MAKE
-    effects: external
-    check: CHECK
-    env: { N: 4, HOW: none }
-map:
-  max_parallel: 4
-  agent_template:
-    - shell: sleep "0.0$((N % 3))"
-      env: { N: "${item.n}" }
-    - shell: MAKE
-      effects: external
-      check: CHECK
-      when: item.kind == 'checked'
-      env: { N: "${item.n}", HOW: "${item.how}" }
-    - shell: MAKE
-      effects: external
-      when: item.kind == 'unchecked'
-      env: { N: "${item.n}", HOW: "${item.how}" }
-    - shell: |
-        sleep "0.0$((N % 4))"
-        echo "$N" > "$N.txt"
-        git add --all && git commit --quiet --message "work on $N"
-      env: { N: "${item.n}" }
-  input:
-    items:
-"#;
+";
 
-/// Changes something outside.
+/// Changes something outside. `LEDGER` is a directory outside of the repository.
 const MAKE: &str = "sh \"$LEDGER/make\"";
 
 /// Says whether it was changed.
-const CHECK: &str = "grep -qxF \"$PRODIGY_IDEMPOTENCY_KEY\" \"$LEDGER/outside\" && echo found";
+const CHECK: &str = "grep -q \" $PRODIGY_IDEMPOTENCY_KEY$\" \"$LEDGER/outside\" && echo found";
 
-/// The program that changes something outside.
+/// The program that changes something outside; it fails once before or after the change if it
+/// is told to.
 pub(super) const PROGRAM: &str = "\
-    once() { test \"$HOW\" = \"$1\" && mkdir \"$LEDGER/$N.$1\" 2> /dev/null; }\n\
+    once() { test \"$HOW\" = \"$1\" && mkdir \"$LEDGER/$NAME.$N.$1\" 2> /dev/null; }\n\
     sleep \"0.0$((N % 5))\"\n\
     once before && exit 3\n\
-    echo \"$PRODIGY_IDEMPOTENCY_KEY\" >> \"$LEDGER/outside\"\n\
+    echo \"$PRODIGY_JOB_ID:$PRODIGY_ITEM_ID:$NAME $PRODIGY_IDEMPOTENCY_KEY\" >> \"$LEDGER/outside\"\n\
     sleep \"0.0$((N % 7))\"\n\
     once after && exit 4\n\
     echo \"made $N\"\n";
@@ -77,12 +44,6 @@ impl Case {
         item_id(self.number, self.items)
     }
 
-    /// Returns the name of its change.
-    pub(super) fn key(self, job: &str) -> String {
-        let step = if self.can_check { 2 } else { 3 };
-        format!("{job}:{}:{step}", self.id())
-    }
-
     /// Returns where it fails once.
     fn how(self) -> &'static str {
         match self.number % 6 {
@@ -98,18 +59,112 @@ pub(super) fn cases(items: u32) -> Vec<Case> {
     (1..=items).map(|number| Case { number, items, can_check: number % 3 != 0 }).collect()
 }
 
-/// Returns the names of the changes that the steps of the job itself make.
-pub(super) fn own_keys(job: &str) -> [String; 2] {
-    ["setup.1", "reduce.1"].map(|step| format!("{job}:workflow:{step}"))
+/// The changes that every job makes, whatever its workflow is changed to, by phase.
+pub(super) fn lasting(cases: &[Case], phase: &str) -> &'static [&'static str] {
+    match phase {
+        "steps" => &["one", "two", "three"],
+        "setup" => &["begin"],
+        "reduce" => &["end"],
+        _ if cases.is_empty() => &[],
+        _ => &["item"],
+    }
 }
 
-/// Returns the workflow with these items.
-pub(super) fn text(cases: &[Case]) -> String {
-    let mut text = TEXT.replace("MAKE", MAKE).replace("CHECK", CHECK);
-    for case in cases {
-        let kind = if case.can_check { "checked" } else { "unchecked" };
-        let (number, how) = (case.number, case.how());
-        writeln!(text, "      - {{n: {number}, kind: {kind}, how: {how}}}").unwrap();
+/// The steps that are in the workflow for some time, by number.
+pub(super) type Extras = BTreeSet<u64>;
+
+/// One text of the workflow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Variant {
+    /// The text.
+    pub(super) text: String,
+    /// The steps that are not always there and make a change.
+    pub(super) extras: Extras,
+}
+
+impl Variant {
+    /// Returns the workflow as a job begins with it; without items it has steps only.
+    pub(super) fn first(trial: &mut Trial, cases: &[Case]) -> Self {
+        Self::with(trial, cases, Extras::new())
     }
-    text
+
+    /// Returns the workflow with steps inserted and removed.
+    pub(super) fn changed(&self, trial: &mut Trial, cases: &[Case]) -> Self {
+        let mut extras = self.extras.clone();
+        let number = trial.pick(4);
+        if !extras.insert(number) {
+            extras.remove(&number);
+        }
+        Self::with(trial, cases, extras)
+    }
+
+    fn with(trial: &mut Trial, cases: &[Case], extras: Extras) -> Self {
+        let own = |name: &str, number: u32| make(name, number, "none", true, "");
+        if cases.is_empty() {
+            let steps = vec![own("one", 3), own("two", 4), own("three", 9)];
+            let text = list(trial, "steps", steps, &extras);
+            return Self { text, extras };
+        }
+        let commit = "- shell: |\n    sleep \"0.0$((N % 4))\"\n    echo \"$N\" > \"$N.txt\"\n    \
+                      git add --all && git commit --quiet --message \"work on $N\"\n  \
+                      env: { N: \"${item.n}\" }\n";
+        let of_item = |kind: &str| {
+            let when = format!("  when: item.kind == '{kind}'\n");
+            let text = make("item", 0, "${item.how}", kind == "checked", &when);
+            text.replace("N: 0", "N: \"${item.n}\"")
+        };
+        let items = vec![of_item("checked"), of_item("unchecked"), commit.to_owned()];
+        let mut text = POLICY.to_owned();
+        for (phase, steps) in [("setup", own("begin", 3)), ("reduce", own("end", 4))] {
+            let steps = list(trial, phase, vec![steps], &extras);
+            write!(text, "{phase}:\n{}", indented(&steps, "  ")).unwrap();
+        }
+        let steps = list(trial, "map", items, &extras);
+        let steps = indented(&steps, "    ");
+        write!(text, "map:\n  max_parallel: 4\n  agent_template:\n{steps}").unwrap();
+        text += "  input:\n    items:\n";
+        for case in cases {
+            let kind = if case.can_check { "checked" } else { "unchecked" };
+            let (number, how) = (case.number, case.how());
+            writeln!(text, "      - {{n: {number}, kind: {kind}, how: {how}}}").unwrap();
+        }
+        Self { text, extras }
+    }
+}
+
+/// Returns a step that makes a change.
+fn make(name: &str, number: u32, how: &str, can_check: bool, more: &str) -> String {
+    let check = if can_check { format!("  check: {CHECK}\n") } else { String::new() };
+    format!(
+        "- shell: {MAKE}\n  effects: external\n{check}{more}  \
+         env: {{ NAME: {name}, N: {number}, HOW: \"{how}\" }}\n"
+    )
+}
+
+/// Returns the steps with others between them that change nothing, or something else; the last
+/// one says how far it came.
+fn list(trial: &mut Trial, phase: &str, steps: Vec<String>, extras: &Extras) -> String {
+    let mut steps = steps;
+    for number in extras {
+        let at = trial.pick(steps.len() as u64 + 1);
+        let id = format!("  id: {phase}-{number}\n");
+        let id = if number % 2 == 0 { id.as_str() } else { "" };
+        let extra = make(&format!("{phase}-{number}"), 1, "none", true, id);
+        steps.insert(usize::try_from(at).unwrap(), extra);
+    }
+    for _ in 0..trial.pick(3) {
+        let at = trial.pick(steps.len() as u64 + 1);
+        let pad = format!("- shell: 'sleep 0.0{}'\n", trial.pick(4));
+        steps.insert(usize::try_from(at).unwrap(), pad);
+    }
+    let names: Vec<String> = extras.iter().map(|number| format!("{phase}-{number}")).collect();
+    let names = names.join(" ");
+    steps.push(format!(
+        "- shell: 'echo \"$PRODIGY_JOB_ID:$PRODIGY_ITEM_ID: {phase} {names}\" >> \"$LEDGER/passed\"'\n"
+    ));
+    steps.concat()
+}
+
+fn indented(text: &str, by: &str) -> String {
+    text.lines().flat_map(|line| [by, line, "\n"]).collect()
 }

@@ -105,6 +105,7 @@ pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<
             .with_hint("patterns are relative to the root of the repository"));
     }
     let request = Request {
+        verbose: false,
         name: NAME.to_owned(),
         file: workflow_file::from_text(NAME, &workflow(command), out)?,
         repo,

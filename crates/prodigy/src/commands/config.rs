@@ -73,7 +73,8 @@ fn rows(config: &Config) -> Vec<Row> {
     fn row<T>(key: &str, setting: &Setting<T>, shown: String, value: Value) -> Row {
         Row { key: key.to_owned(), shown, value, origin: setting.origin.clone() }
     }
-    let Config { home, grace, idle_timeout, durability, log_cap, disk_floor, agents } = config;
+    let Config { home, grace, idle_timeout, durability, log_cap, disk_floor, retention, agents } =
+        config;
     let path = home.value.display().to_string();
     let survives = match durability.value {
         Durability::Full => "full",
@@ -93,6 +94,12 @@ fn rows(config: &Config) -> Vec<Row> {
         row("log_cap", log_cap, show_size(log_cap.value), json!(log_cap.value)),
         row("disk_floor", disk_floor, show_size(disk_floor.value), json!(disk_floor.value)),
     ];
+    let ages = [("dlq", &retention.dlq), ("events", &retention.events), ("logs", &retention.logs)];
+    rows.extend(ages.iter().map(|(name, age)| {
+        let shown = age.value.map_or_else(|| "none".to_owned(), exactly);
+        let value = json!(age.value.map(|age| age.as_secs_f64()));
+        row(&format!("retention.{name}"), age, shown, value)
+    }));
     rows.extend(agents.iter().map(|(name, agent)| {
         let (shown, value) = match &agent.value {
             AgentConfig::Claude(claude) => {

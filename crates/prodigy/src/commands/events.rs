@@ -7,6 +7,7 @@ mod line;
 mod list;
 mod spending;
 mod stats;
+mod verbose;
 
 use prodigy_core::ids::JobId;
 
@@ -20,6 +21,7 @@ pub(super) use self::{
     filter::since,
     line::brief,
     list::{Stopped, is_end},
+    verbose::EventReporter,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
@@ -50,7 +52,7 @@ pub(crate) enum EventsCommand {
     Ls(ListEventsArgs),
     /// Show the events of a job and go on until it ends
     Follow(ListEventsArgs),
-    /// Count the events of a job by type
+    /// Count the events of a job by type, and its errors by reason code
     Stats(StatsArgs),
     /// Show the events that contain a text
     Search(SearchArgs),

@@ -44,6 +44,7 @@ pub(crate) struct ExecArgs {
 pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<Exit, CliError> {
     let file = workflow_file::from_text("exec", &workflow(command)?, out)?;
     let request = Request {
+        verbose: false,
         name: "exec".to_owned(),
         file,
         repo: context::repo(command.path.as_deref())?,

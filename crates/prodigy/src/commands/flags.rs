@@ -37,6 +37,7 @@ const WORKFLOW: &str = "the stored workflow";
 const REPORT: &str = "it names a file for the report of this call";
 const PLACE: &str = "it says where to look; the job remembers its repository";
 const SELECTION: &str = "it selects dead letters once; each replay is recorded";
+const ELSEWHERE: &str = "it takes over the jobs of another home or machine, once";
 const MOVED: &str = "it takes over the jobs of a moved repository, once";
 const LOOK: &str = "it shows something and changes nothing";
 
@@ -67,6 +68,7 @@ const FLAGS: &[Flag] = &[
     Flag { commands: &[BATCH], name: "isolation", held: ByJob(WORKFLOW) },
     Flag { commands: &[RESUME, RETRY], name: "use-current-workflow", held: ByJob(WORKFLOW) },
     Flag { commands: &[RESUME], name: "relocate", held: ForCall(MOVED) },
+    Flag { commands: &[RESUME, RETRY], name: "here", held: ForCall(ELSEWHERE) },
     Flag { commands: &[RETRY], name: "rerun-reduce", held: ByJob("`reopened`") },
     Flag { commands: &[RETRY], name: "reason", held: ByJob("`replay_started`, the audit trail") },
     Flag {
@@ -99,7 +101,7 @@ const FLAGS: &[Flag] = &[
     Flag { commands: &[RESUME, RETRY], name: "JOB", held: ForCall("it names the job") },
     Flag { commands: &[RUN, BATCH, RETRY], name: "dry-run", held: ForCall(LOOK) },
     Flag { commands: &[RETRY], name: "json", held: ForCall(LOOK) },
-    Flag { commands: &[RETRY], name: "verbose", held: ForCall(LOOK) },
+    Flag { commands: &[RUN, RESUME, RETRY], name: "verbose", held: ForCall(LOOK) },
 ];
 
 /// Returns the flags that hold for a job, for people; that of the merge is not among them.

@@ -49,8 +49,10 @@ pub(super) fn found(
     Found {
         tool_hash: tools.finish(),
         env_hash: variables.finish(),
-        external: workflow.external_steps(),
+        last_effect: workflow.last_effect(),
+        owners: Vec::new(),
         policy_snapshot: String::new(),
+        shares_worktree: workflow.shares_worktree(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! `prodigy jobs`.
 
+mod document;
 mod items;
 mod next;
+mod purged;
 mod rm;
 
 use jiff::tz::TimeZone;
@@ -17,11 +19,12 @@ use prodigy_engine::{
 };
 use serde_json::{Value, json};
 
-use self::next::next;
+pub(super) use self::rm::JobRemoval;
+use self::{document::document, next::next};
 use super::{
     context, flags,
     lookup::{all, find_job, job_error, layouts, summary},
-    repository,
+    place, repository,
 };
 use crate::{
     cli::Args,
@@ -71,6 +74,10 @@ pub(crate) struct ListJobsArgs {
     #[arg(long, conflicts_with = "all")]
     relocate: bool,
 
+    /// Work on the jobs of this repository here although another machine or home worked on them last
+    #[arg(long, conflicts_with = "all")]
+    here: bool,
+
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -112,6 +119,11 @@ fn row(layout: &Layout, job: JobId) -> Result<Row, store::Error> {
     Ok(Row { layout: layout.clone(), job, summary, status, damage })
 }
 
+/// Returns a job as `prodigy jobs show --json` shows it.
+pub(super) fn describe(layout: &Layout, job: &JobId) -> Result<Value, store::Error> {
+    Ok(document(&row(layout, job.clone())?, clock::now()))
+}
+
 fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, CliError> {
     if !command.all
         && let Ok(repo) = context::repo(None)
@@ -122,6 +134,9 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
     let mut rows = Vec::new();
     for layout in &layouts {
         for job in layout.jobs().map_err(context::store_error)? {
+            if command.here {
+                place::confirm(layout, &job, true, "prodigy jobs", out)?;
+            }
             match row(layout, job.clone()) {
                 Ok(row) => rows.push(row),
                 // One job that cannot be read does not hide the others.
@@ -139,14 +154,21 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
     if command.json {
         let jobs: Vec<Value> = rows.iter().map(|row| document(row, now)).collect();
         out.raw(
-            format!("{:#}\n", json!({"schema_version": SCHEMA_VERSION, "jobs": jobs})).as_bytes(),
+            format!(
+                "{:#}\n",
+                json!({"schema_version": SCHEMA_VERSION, "jobs": jobs, "purged": purged::ended(&layouts)?})
+            )
+            .as_bytes(),
         )?;
-    } else if rows.is_empty() {
+        return Ok(Exit::Success);
+    }
+    if rows.is_empty() {
         let place = if layouts.len() == 1 && !command.all { " in this repository" } else { "" };
         out.note(format_args!("no jobs yet{place}; `prodigy run WORKFLOW` starts one"));
     } else {
         table(&rows, layouts.len() > 1, now, out)?;
     }
+    purged::note(&layouts, out)?;
     Ok(Exit::Success)
 }
 
@@ -192,7 +214,10 @@ fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<
 }
 
 fn show(args: &Args, command: &ShowJobArgs, out: &mut Output) -> Result<Exit, CliError> {
-    let (layout, job) = find_job(args, &command.job)?;
+    let (layout, job) = match find_job(args, &command.job) {
+        Ok(found) => found,
+        Err(error) => return purged::show(args, &command.job, command.json, error, out),
+    };
     let row = row(&layout, job).map_err(|error| job_error(&command.job, error))?;
     let now = clock::now();
     if let Some(error) = &row.damage {
@@ -203,7 +228,7 @@ fn show(args: &Args, command: &ShowJobArgs, out: &mut Output) -> Result<Exit, Cl
         out.raw(format!("{document:#}\n").as_bytes())?;
         return Ok(Exit::Success);
     }
-    for (name, value) in facts(&row, now) {
+    for (name, value) in facts(&row, now).into_iter().chain(purged::facts(&layout, &row.job)?) {
         out.line(format_args!("{name:<12}{value}"))?;
     }
     if let Some(next) = next(&row) {
@@ -292,59 +317,8 @@ fn money(row: &Row) -> Money<'_> {
     // What is left of the day matters only to a job that may go on.
     let today_usd = budget.day_usd.filter(|_| is_open(*status)).and_then(|_| today_usd(layout));
     let successful = summary.items.as_ref().map(|items| items.counts.successful);
-    Money { costs: &summary.costs, successful, budget, today_usd }
-}
-
-/// Returns a job as JSON.
-fn document(row: &Row, now: Timestamp) -> Value {
-    let mut document = plain_document(row, now);
-    if let (Value::Object(document), Value::Object(money)) = (&mut document, money(row).document())
-    {
-        document.extend(money);
-        if row.summary.checkout_in_all > 0 {
-            document.insert("checkout_changes".to_owned(), json!(row.summary.checkout));
-        }
-    }
-    document
-}
-
-/// Returns a job as JSON, without its money.
-fn plain_document(row: &Row, now: Timestamp) -> Value {
-    let Row { layout, job, summary, status, damage } = row;
-    let started = summary.started.as_ref();
-    json!({
-        "job_id": job,
-        "repo": layout.repo(),
-        "status": if damage.is_some() { json!("damaged") } else { json!(status) },
-        "workflow_file": started.map(|started| &started.workflow_file),
-        "workflow_name": started.and_then(|started| started.workflow_name.as_ref()),
-        "repository": started.map(|started| &started.repository),
-        "options": started.map(|started| started.options),
-        "target_branch": started.and_then(|started| started.target_branch.as_ref()),
-        "steps_done": summary.steps_done,
-        "steps_failed": summary.steps_failed,
-        "steps_total": summary.steps_total,
-        "phase": summary.phase.filter(|_| *status == JobStatus::Running),
-        "items": summary.items.as_ref().map(|items| items::document(items, *status == JobStatus::Running, now)),
-        "current_step": summary.running.as_ref().map(|(step, _)| step),
-        "started_at": summary.started_at,
-        "last_event_at": summary.last_at,
-        "duration_ms": u64::try_from(took(row, now).as_millis()).unwrap_or(u64::MAX),
-        "resumed": summary.resumed,
-        "records": summary.records,
-        "branch": summary.branch,
-        "worktree": summary.worktree,
-        "merged_commit": summary.merged,
-        "end": summary.end,
-        "limit": summary.quota.as_ref().filter(|_| is_open(*status)),
-        "warnings": {
-            "count": summary.warnings.in_all,
-            "items": summary.warnings.items.len(),
-            "first": summary.warnings.first,
-        },
-        "kept": kept_work::document(&summary.kept),
-        "damage": damage.as_ref().map(ToString::to_string),
-    })
+    let job_usd = summary.costs.cost_usd;
+    Money { costs: &summary.costs, job_usd, successful, budget, today_usd }
 }
 
 /// Returns how many items are done, of how many.

@@ -161,6 +161,16 @@ pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
         Error::Damaged { .. } | Error::TooLong { .. } => {
             new(Exit::Failure, format!("`prodigy repair {job} --dry-run` says what can be kept"))
         }
+        Error::Elsewhere { .. } => {
+            let hint = "if it does not run there any more, `prodigy jobs --here` works on the jobs";
+            new(Exit::Usage, format!("{hint} of this repository here"))
+        }
+        Error::LostEnd { .. } => {
+            let way = format!("`prodigy repair {job} --accept-lost-end` goes on without it");
+            let unknown = "what it changed outside counts as unknown";
+            let hint = format!("put the journal back from a backup, or {way}: {unknown}");
+            new(Exit::Failure, hint)
+        }
         Error::NothingToKeep { .. } => {
             new(Exit::Failure, "start the job again with `prodigy run WORKFLOW`".into())
         }

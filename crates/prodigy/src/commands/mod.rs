@@ -22,8 +22,10 @@ pub(crate) mod lookup;
 pub(crate) mod man;
 mod parameters;
 pub(crate) mod pause;
+mod place;
 pub(crate) mod plan;
 pub(crate) mod policy;
+pub(crate) mod purge;
 pub(crate) mod reference;
 pub(crate) mod repair;
 mod repository;
@@ -75,6 +77,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Stop(command) => stop::run(args, command, out),
         Command::Verify(command) => verify::run(args, command, out),
         Command::Repair(command) => repair::run(args, command, out),
+        Command::Purge(command) => purge::run(args, command, out),
         Command::Config(command) => config::run(args, command, out),
         Command::Init(command) => init::run(args, command, out),
         Command::Completions(command) => completions::run(args, command, out),

@@ -68,6 +68,7 @@ pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<E
     let max_parallel = at_once(command.max_parallel, mode)?;
     let given = command.input.read(mode)?;
     let request = Request {
+        verbose: false,
         name: command.workflow.to_string_lossy().into_owned(),
         repo: context::repo(command.path.as_deref())?,
         file,

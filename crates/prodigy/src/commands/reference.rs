@@ -19,6 +19,8 @@ pub(crate) struct ReferenceArgs {
 /// A generated page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ReferencePage {
+    Audit,
+    Checkpoint,
     Cli,
     DeadLetters,
     Events,
@@ -36,6 +38,8 @@ pub(super) fn run(
     out: &mut Output,
 ) -> Result<Exit, CliError> {
     let page = match command.page {
+        ReferencePage::Audit => reference::audit_markdown(),
+        ReferencePage::Checkpoint => reference::checkpoint_markdown(),
         ReferencePage::Cli => cli(),
         ReferencePage::DeadLetters => reference::dead_letters_markdown(),
         ReferencePage::Events => reference::events_markdown(),

@@ -4,21 +4,24 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     audit::IdentityKind,
-    event::{ChangedWorkflow, JobStarted, Mode, OptionChanges},
+    event::{ChangedWorkflow, JobStarted, Mode, OptionChanges, RenamedSteps},
     ids::JobId,
+    workflow::Workflow,
 };
 use prodigy_engine::{
+    dlq::MergeHistory,
     git::Repo,
-    run::{self, Replay, Resumption, Texts, Which},
+    process::ProcessOrigin,
+    run::{self, Replacement, Replay, Resumption, Which},
     store::JobLock,
 };
 
 use super::{
     context,
-    dlq::in_force,
+    dlq::{in_force, queue_error},
     item_flags::{ItemArgs, without_items},
     lookup::{find_job, job_error},
-    repository,
+    place, repository,
     resumable::newest_resumable,
     run::Sizes,
     setup, target,
@@ -34,7 +37,8 @@ use crate::{
 /// state of the worktree in which it began, an item from the beginning. Items in the dead letter
 /// queue are tried again where their reasons allow it. The workflow is the one that the job began with.
 /// A job that is named is found from any directory. `prodigy resume JOB --into BRANCH` merges the
-/// result into another branch than the one that the job started from.
+/// result into another branch than the one that the job started from. `prodigy resume JOB -v` shows
+/// every event.
 ///
 /// A job that is already completed is left as it is, and its exit code repeated: 0, or 1 if none of
 /// its items succeeded. So a script can resume until that is all there is to do.
@@ -76,9 +80,17 @@ pub(crate) struct ResumeArgs {
     #[arg(long)]
     relocate: bool,
 
+    /// Work on the job here although another machine or home worked on it last, without asking
+    #[arg(long)]
+    here: bool,
+
     /// Write a JUnit report to this file at the end
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+
+    /// Show every event as it happens, and the end of what failed steps printed
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result<Exit, CliError> {
@@ -96,6 +108,7 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     if let Some(branch) = &command.into {
         target::check_name(&repo, branch)?;
     }
+    place::confirm(&layout, &job, command.here, &format!("prodigy resume {job}"), out)?;
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
     let stored = workflow_file::stored(&layout.state_dir(&job))?;
     let started = context::started(&layout, &job)?;
@@ -105,12 +118,18 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         return Err(without_items("--no-dlq"));
     }
     let file = current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    let changed = changed(&file, &started);
+    let changed = changed(&file, &stored, &started);
     let junit = command.junit.clone();
+    let is_automation = ProcessOrigin::of_process().is_automation;
     let replay = if command.no_dlq || started.mode == Mode::Sequential {
         None
+    } else if is_automation {
+        out.note("note: the dead letters are left alone: a step of a job does not replay");
+        None
     } else {
-        let policy = in_force(repo.root(), out)?;
+        let target = MergeHistory::read(&layout, &job).map_err(queue_error)?.target;
+        let target = command.into.clone().or(target);
+        let policy = in_force(&repo, &layout, target, out)?;
         Some(Replay {
             which: Which::Unasked,
             rerun_reduce: false,
@@ -125,7 +144,8 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let resumption = Resumption { job: job.clone(), lock, changed, replay, given, into };
     let (profile, max_parallel) = (started.profile, given.max_parallel);
     let exit = ExitRules { fail_on_dlq: given.fail_on_dlq, retry: None };
-    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal: None, exit };
+    let (rehearsal, verbose) = (None, command.verbose);
+    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
@@ -150,15 +170,24 @@ fn repo_of(args: &Args, command: &ResumeArgs) -> Result<Repo, CliError> {
 /// Returns what a workflow changes that takes the place of the one a job began with.
 pub(super) fn changed(
     file: &workflow_file::File,
+    stored: &workflow_file::File,
     started: &JobStarted,
-) -> Option<(ChangedWorkflow, Texts)> {
+) -> Option<Replacement> {
     let hash = file.hash();
     let is_changed = hash != started.workflow_hash;
     is_changed.then(|| {
         let Sizes { mode, steps, setup, reduce } = Sizes::of(&file.loaded.workflow);
         let (setup_steps, reduce_steps) = (setup, reduce);
-        (ChangedWorkflow { hash, mode, steps, setup_steps, reduce_steps }, file.texts())
+        let (done, renamed) = (None, RenamedSteps::default());
+        let workflow =
+            ChangedWorkflow { hash, mode, steps, setup_steps, reduce_steps, done, renamed };
+        Replacement { workflow, texts: file.texts(), recorded: recorded(stored, started) }
     })
+}
+
+/// Returns the workflow that a job ran with so far, unless another one was stored since.
+pub(super) fn recorded(stored: &workflow_file::File, started: &JobStarted) -> Option<Workflow> {
+    (stored.hash() == started.workflow_hash).then(|| stored.loaded.workflow.clone())
 }
 
 /// Returns the workflow to go on with, and says so when the file has changed.

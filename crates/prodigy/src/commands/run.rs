@@ -64,6 +64,10 @@ pub(crate) struct RunArgs {
     /// Write a JUnit report to this file at the end
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+
+    /// Show every event as it happens, and the end of what failed steps printed
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// What a workflow is run with.
@@ -117,6 +121,7 @@ pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Ex
     request.yes = command.yes;
     request.job.clone_from(&command.job_id);
     request.junit.clone_from(&command.junit);
+    request.verbose = command.verbose;
     if command.dry_run {
         return plan::show(args, &request, false, out);
     }
@@ -142,6 +147,7 @@ impl TaskArgs {
         let mode = Sizes::of(&file.loaded.workflow).mode;
         let options = RunOptions::default().with(self.items.changes(self.spending, mode)?);
         let request = Request {
+            verbose: false,
             name: workflow.to_string_lossy().into_owned(),
             file,
             repo,
@@ -192,6 +198,8 @@ pub(super) struct Request {
     pub(super) rehearsal: Option<Rehearsed>,
     /// The branch that the result goes to, if one was named.
     pub(super) into: Option<String>,
+    /// Whether every event is shown.
+    pub(super) verbose: bool,
 }
 
 /// How and where a job is rehearsed.
@@ -225,6 +233,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     let (rounds, job) = (request.rounds(), job_id(&request)?);
     let Request { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
     let (junit, rehearsal, given) = (request.junit, request.rehearsal, request.given);
+    let verbose = request.verbose;
     let started = JobStarted {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         workflow_file: name,
@@ -258,7 +267,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     let beginning = Beginning { job: job.clone(), started, texts: file.texts(), items };
     let profile = beginning.started.profile.clone();
     let (max_parallel, exit) = (options.max_parallel, ExitRules::default());
-    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal, exit };
+    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
     setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
 }
 

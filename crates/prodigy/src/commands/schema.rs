@@ -22,6 +22,10 @@ pub(crate) enum SchemaCommand {
     Event,
     /// Files of dead letters, as `prodigy dlq show --json` prints them
     DlqItem,
+    /// The checkpoint of a job: `checkpoint.json`
+    Checkpoint,
+    /// Records of the audit trail: `audit.jsonl`
+    AuditRecord,
 }
 
 pub(super) fn run(
@@ -35,6 +39,8 @@ pub(super) fn run(
         SchemaCommand::Faults => grammar::faults_schema(),
         SchemaCommand::Event => reference::event_schema(),
         SchemaCommand::DlqItem => reference::dlq_item_schema(),
+        SchemaCommand::Checkpoint => reference::checkpoint_schema(),
+        SchemaCommand::AuditRecord => reference::audit_record_schema(),
     };
     out.raw(format!("{schema:#}\n").as_bytes())?;
     Ok(Exit::Success)

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, ops::ControlFlow, path::Path, time::Duration};
 
 use prodigy_core::{
-    mask::inherited,
+    mask::{Mask, inherited},
     workflow::{Secret, SecretSource},
 };
 use prodigy_engine::{
@@ -74,6 +74,26 @@ pub(super) fn masked(
         }
     }
     Ok(masked)
+}
+
+/// Returns a text without the secrets that every step inherits.
+pub(super) fn without_inherited(text: &str) -> String {
+    without(text, &[], Path::new(""))
+}
+
+/// Returns a text without the secrets that every step inherits, and those that a workflow takes
+/// from variables and files. The commands of secrets are not run for it.
+pub(super) fn without(text: &str, declared: &[Secret], directory: &Path) -> String {
+    let variables: Vec<(String, String)> = std::env::vars().collect();
+    let variables = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut masked = inherited(variables, &[]);
+    let at_hand = declared.iter().filter(|secret| match secret.source {
+        SecretSource::Env(_) | SecretSource::File(_) => true,
+        SecretSource::Command(_) => false,
+    });
+    // One that cannot be had cannot stand in the text either.
+    masked.extend(at_hand.filter_map(|secret| fetch(secret, directory).ok()));
+    Mask::new(masked).mask_str(text)
 }
 
 /// Fetches one secret, without the newline at its end.

@@ -1,5 +1,7 @@
 //! From a workflow and a repository to a run: what `run`, `resume` and `exec` share.
 
+mod environment;
+
 use std::{
     borrow::Cow,
     ffi::OsString,
@@ -8,35 +10,33 @@ use std::{
 };
 
 use prodigy_core::{
-    diagnostic::Diagnostic,
-    dlq::RunFacts,
-    event::RunOptions,
-    ids::JobId,
-    workflow::{EnvVar, Workflow},
+    diagnostic::Diagnostic, dlq::RunFacts, event::RunOptions, ids::JobId, workflow::Workflow,
 };
 use prodigy_engine::{
     agent,
     git::{self, Repo},
-    run::{self, Check, CheckedEffect, Reporter, Run, Settings, base_environment, parse_env_file},
+    run::{self, Check, CheckedEffect, Reporter, Run, Settings},
     sandbox::Sandbox,
     shutdown::Shutdown,
 };
 
+use self::environment::{chosen_env, env_files, environment};
 use super::{
     agents, context,
+    events::EventReporter,
     found::found,
     lookup::job_error,
     repository,
     run::Rehearsed,
     run_end::RunEnd,
     secrets::{masked, secrets},
+    target,
 };
 use crate::{
     cli::Args,
     config::Config,
     error::{CliError, explained},
     exit::Exit,
-    input,
     output::Output,
     output_file, replay_policy,
     report::{
@@ -63,6 +63,8 @@ pub(super) struct World {
     pub(super) rehearsal: Option<Rehearsed>,
     /// What else decides over the exit code.
     pub(super) exit: ExitRules,
+    /// Whether every event is shown.
+    pub(super) verbose: bool,
 }
 
 /// Prepares a run, starts it, and sees it through to its summary.
@@ -74,24 +76,34 @@ pub(super) fn go(
     begin: impl FnOnce(Settings) -> Result<Run, run::Error>,
     job: &JobId,
 ) -> Result<Exit, CliError> {
-    let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
+    let reporter: Box<dyn Reporter> = if world.verbose {
+        Box::new(EventReporter::default())
+    } else {
+        progress::reporter(&file.loaded.workflow, world.max_parallel, out.color())
+    };
     let (reporter, notebook) = Bookkeeping::of(reporter);
     let (junit, rules) = (world.junit.clone(), world.exit);
     if let Some(path) = &junit {
         output_file::check(path)?;
     }
     let is_rehearsal = world.rehearsal.is_some();
+    let repo = world.repo.clone();
     let settings = settings(args, world, file, reporter, out)?;
     let layout = settings.layout.clone();
     let RunEnd { ending, state, replayed, is_new } =
         see_through(settings, job, async |settings| match begin(settings) {
-            Ok(run) => run.go().await.map(RunEnd::of),
+            Ok(run) => Box::pin(run.go()).await.map(RunEnd::of),
             Err(run::Error::Completed { state, .. }) => Ok(RunEnd::before(*state)),
             Err(error) => Err(error),
         })?;
     replays::tell(&replayed, out);
     let notebook = notebook::taken(&notebook);
-    let notebook = notebook.whole(&layout, job).map_err(|error| job_error(job, error))?;
+    let is_retry = rules.retry.is_some();
+    let notebook = if is_retry {
+        notebook
+    } else {
+        notebook.whole(&layout, job).map_err(|error| job_error(job, error))?
+    };
     let over = Over {
         program: &context::program(args),
         layout: &layout,
@@ -100,6 +112,8 @@ pub(super) fn go(
         ending,
         notebook: &notebook,
         replays: replayed.ends,
+        into: state.started.as_ref().and_then(|started| target::branch_to_name(&repo, started)),
+        is_retry,
         is_rehearsal,
     };
     if is_new {
@@ -162,7 +176,7 @@ fn settings(
     agents::refuse_bypass(&workflow, &configured, &base_env, &env)?;
     agents::warn_of_unknown_costs(&workflow, &configured, out);
     let mut found = found(&workflow, &configured, &base_env, &files, &env);
-    found.policy_snapshot = replay_policy::snapshot(checkout, out);
+    (found.policy_snapshot, found.owners) = replay_policy::named(checkout, out);
     let agents = configured.iter().map(|(name, config)| ((*name).to_owned(), agent::agent(config)));
     let agents = agents.collect();
     let secrets = secrets(&workflow.secrets, &file.directory, out)?;
@@ -242,7 +256,7 @@ fn finish(over: &Over<'_>, out: &mut Output) {
         return;
     }
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty())
-        && let Err(error) = step_summary::append(Path::new(&path), over.job, over.notebook)
+        && let Err(error) = step_summary::append(Path::new(&path), over)
     {
         out.note(format_args!("warning: the GitHub step summary was not written: {error}"));
     }
@@ -273,50 +287,6 @@ fn program() -> Result<PathBuf, CliError> {
     std::env::current_exe().map_err(|error| {
         CliError::new(Exit::Failure, "prodigy's own program cannot be found").because(error)
     })
-}
-
-/// Returns what steps inherit, with the variables of environment files.
-fn environment(files: &[(String, String)]) -> Vec<(OsString, OsString)> {
-    let mut env = base_environment(std::env::vars_os());
-    for (name, value) in files {
-        env.retain(|(have, _)| *have != **name);
-        env.push((name.into(), value.into()));
-    }
-    env
-}
-
-/// Reads the environment files of the workflow.
-fn env_files(workflow: &Workflow, directory: &Path) -> Result<Vec<(String, String)>, CliError> {
-    let mut all = Vec::new();
-    for file in &workflow.env_files {
-        let path = directory.join(file);
-        let text = input::read(&path).map_err(|error| {
-            CliError::new(Exit::Invalid, format!("the environment file cannot be used: {error}"))
-        })?;
-        let variables = parse_env_file(&path, &text)
-            .map_err(|error| CliError::new(Exit::Invalid, error.to_string()))?;
-        all.extend(variables);
-    }
-    Ok(all)
-}
-
-/// Returns `env` with the profile's variables behind it.
-fn chosen_env(workflow: &Workflow, profile: Option<&str>) -> Result<Vec<EnvVar>, CliError> {
-    let mut env = workflow.env.clone();
-    if let Some(name) = profile {
-        let Some(variables) = workflow.profiles.get(name) else {
-            let known: Vec<_> = workflow.profiles.keys().map(|name| format!("`{name}`")).collect();
-            let hint = if known.is_empty() {
-                "the workflow has no `profiles`".to_owned()
-            } else {
-                format!("it has {}", known.join(", "))
-            };
-            let message = format!("the workflow has no profile `{name}`");
-            return Err(CliError::new(Exit::Usage, message).with_hint(hint));
-        };
-        env.extend(variables.iter().cloned());
-    }
-    Ok(env)
 }
 
 /// Makes sure that the sandbox of the workflow can be made before anything starts.
@@ -354,8 +324,12 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         run::Error::OtherRepository { repository, .. } => {
             (Exit::Usage, Some(format!("add `--path {}`", context::quoted(repository))))
         }
-        run::Error::WorkflowShrank { .. } => {
+        run::Error::OtherWorkflow(_) => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
+        }
+        run::Error::NoStepForEffect { .. } => {
+            let hint = "put the step back as it was, or leave out `--use-current-workflow`";
+            (Exit::Usage, Some(hint.to_owned()))
         }
         run::Error::Audit(error) => {
             let hint = error.hint().map_or_else(|| resume.clone(), Cow::into_owned);

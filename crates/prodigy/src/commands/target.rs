@@ -1,6 +1,6 @@
 //! The branch that the result of a job goes to.
 
-use prodigy_core::job::Summary;
+use prodigy_core::{event::JobStarted, job::Summary};
 use prodigy_engine::git::{Head, Repo};
 
 use super::context;
@@ -57,4 +57,23 @@ pub(super) fn exists(repo: &Repo, job: &Summary) -> bool {
     // A repository that cannot be asked is reported when the job goes on.
     let is_there = |branch: &String| repo.branch(branch).is_ok_and(|found| found.is_some());
     started.into || started.target_branch.as_ref().is_some_and(is_there)
+}
+
+/// Returns the branch that `--into` has to name before the result of a job can be merged, if
+/// without one it cannot: `BRANCH` stands for one of the user's choice.
+pub(super) fn branch_to_name(repo: &Repo, started: &JobStarted) -> Option<String> {
+    let any = || Some("BRANCH".to_owned());
+    let Some(target) = &started.target_branch else { return any() };
+    if started.into {
+        return None;
+    }
+    // A repository that cannot be asked is reported when the job goes on.
+    match repo.branch(target) {
+        Ok(None) => any(),
+        Ok(Some(tip)) => {
+            let is_rewritten = repo.is_ancestor(&started.base_commit, &tip).is_ok_and(|is| !is);
+            is_rewritten.then(|| target.clone())
+        }
+        Err(_) => None,
+    }
 }

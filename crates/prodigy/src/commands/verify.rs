@@ -54,7 +54,11 @@ pub(super) fn run(args: &Args, command: &VerifyArgs, out: &mut Output) -> Result
         return Ok(Exit::Success);
     }
     // A repair mends the journal and nothing else.
-    if findings.iter().any(|finding| finding.check == checks::JOURNAL && !finding.ok) {
+    if findings.iter().any(|finding| finding.check == checks::END) {
+        out.note(format_args!(
+            "\nnext: put the journal back from a backup, or `prodigy repair {job} --accept-lost-end`"
+        ));
+    } else if findings.iter().any(|finding| finding.check == checks::JOURNAL && !finding.ok) {
         out.note(format_args!("\nnext: `prodigy repair {job} --dry-run` says what can be kept"));
     } else {
         out.note(format_args!("\nnext: `prodigy events {job}` shows what the journal says"));

@@ -14,6 +14,7 @@ use prodigy_core::{
 
 use super::{
     Config, Origin, Setting,
+    retention::ConfigLayer,
     setting::{FILE, is_scalar},
 };
 use crate::{error::CliError, exit::Exit};
@@ -26,6 +27,7 @@ pub(super) fn read(
     config: &mut Config,
     path: &Path,
     shown: &Path,
+    layer: ConfigLayer,
     problems: &mut Vec<String>,
 ) -> Result<(), CliError> {
     let text = match text(path) {
@@ -43,7 +45,7 @@ pub(super) fn read(
     let mut sources = Sources::default();
     let number = sources.add(shown.display().to_string(), text.as_str());
     let found = match yaml::parse(&text, number) {
-        Ok(root) => settings(config, &root, &sources),
+        Ok(root) => settings(config, &root, layer, &sources),
         Err(found) => found,
     };
     problems.extend(found.iter().map(|problem| line(problem, &sources)));
@@ -64,7 +66,12 @@ fn text(path: &Path) -> io::Result<String> {
 }
 
 /// Takes the settings of a file and returns what is wrong with them.
-fn settings(config: &mut Config, root: &Node, sources: &Sources) -> Vec<Diagnostic> {
+fn settings(
+    config: &mut Config,
+    root: &Node,
+    layer: ConfigLayer,
+    sources: &Sources,
+) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     check_record(root, &FILE, &mut problems);
     if let Some(home) = root.key_span("home")
@@ -82,6 +89,10 @@ fn settings(config: &mut Config, root: &Node, sources: &Sources) -> Vec<Diagnost
         {
             problems.push(Diagnostic::error(node.span, problem));
         }
+    }
+    if let Some(node) = root.get("retention") {
+        let place = |name: &str| origin(node.key_span(name).unwrap_or(node.span));
+        config.retention.read(node, layer, &place, &mut problems);
     }
     if let Some(agents) = root.get("agents") {
         for (name, value) in read_agents(agents, sources, &mut problems) {

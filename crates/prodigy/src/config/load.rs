@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Config, Origin, file, home, setting::KEYS};
+use super::{Config, Origin, file, home, retention::ConfigLayer, setting::KEYS};
 use crate::{cli::Args, error::CliError, exit::Exit};
 
 impl Config {
@@ -14,11 +14,12 @@ impl Config {
         let mut config = Self::defaults(home::state(args)?);
         let mut problems = Vec::new();
         if let Some(path) = home::user_file() {
-            file::read(&mut config, &path, &path, &mut problems)?;
+            file::read(&mut config, &path, &path, ConfigLayer::User, &mut problems)?;
         }
         if let Some(root) = repo_root {
             let shown = Path::new(".prodigy/config.yml");
-            file::read(&mut config, &root.join(shown), shown, &mut problems)?;
+            let path = root.join(shown);
+            file::read(&mut config, &path, shown, ConfigLayer::Repository, &mut problems)?;
         }
         for (key, name) in KEYS {
             variable(&mut config, key, name, &mut problems);

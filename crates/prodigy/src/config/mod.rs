@@ -8,6 +8,7 @@
 mod file;
 mod home;
 mod load;
+mod retention;
 mod setting;
 mod size;
 

@@ -16,7 +16,10 @@ use prodigy_core::{
 };
 use prodigy_engine::store::Durability;
 
-use super::size;
+use super::{
+    retention::{RETENTION, Retention},
+    size,
+};
 
 /// What holds for every job.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) log_cap: Setting<u64>,
     /// How much space must stay free, in bytes.
     pub(crate) disk_floor: Setting<u64>,
+    /// How long what jobs leave is kept.
+    pub(crate) retention: Retention,
     /// The agents that every workflow may name.
     pub(crate) agents: BTreeMap<String, Setting<AgentConfig>>,
 }
@@ -106,6 +111,11 @@ pub(super) static FILE: RecordShape = RecordShape {
             .or("32MiB"),
         KeyShape::new("disk_floor", Shape::Text, "Is how much space must stay free.").or("200MiB"),
         KeyShape::new(
+            "retention",
+            Shape::Record(&RETENTION),
+            "Is how long what finished jobs left is kept; the file of a repository can only lengthen it.",
+        ),
+        KeyShape::new(
             "agents",
             Shape::Table { names: KeyNames::Free, value: &Shape::Tagged(&AGENT) },
             "Are the agents that every workflow may name.",
@@ -128,6 +138,7 @@ impl Config {
             durability: built_in(Durability::Full),
             log_cap: built_in(32 << 20),
             disk_floor: built_in(200 << 20),
+            retention: Retention::default(),
             agents: BTreeMap::new(),
         }
     }

@@ -38,6 +38,8 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
         | Ending::StoppedByPolicy
         | Ending::Paused(_) => format!(" · {}", progress(over.job)),
     };
+    // The replays of a run have a line of their own.
+    let progress = if over.is_retry { String::new() } else { progress };
     out.note(format_args!("\n{headline}{progress} · {took}{cost}"));
     if let End::Failed { failure, .. } = end {
         for line in failure.output_tail.lines() {
@@ -45,9 +47,15 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
         }
     }
     if let Some(map) = over.job.map.as_ref().filter(|map| map.total > 0) {
-        out.note(format_args!("items: {}", counts(map)));
-        replayed(over.replays, out);
-        failures(map, over.notebook, out);
+        if over.is_retry {
+            replayed(over.replays, out);
+            out.note(format_args!("job: {}", counts(map)));
+            failures(&over.notebook.metrics(), over.notebook, out);
+        } else {
+            out.note(format_args!("items: {}", counts(map)));
+            replayed(over.replays, out);
+            failures(&metrics(map), over.notebook, out);
+        }
     }
     over.tell_more(out);
     left_behind(over, out);
@@ -132,12 +140,11 @@ pub(super) fn metrics(map: &MapState) -> ErrorMetrics {
 }
 
 /// Says why items failed: what keeps coming back as a pattern, the rest one by one.
-fn failures(map: &MapState, notebook: &Notebook, out: &mut Output) {
-    if map.counts.failed() == 0 {
+fn failures(metrics: &ErrorMetrics, notebook: &Notebook, out: &mut Output) {
+    if metrics.failed + metrics.skipped == 0 {
         return;
     }
     out.note("failures:");
-    let metrics = metrics(map);
     for pattern in &metrics.failure_patterns {
         let example = match pattern.example.as_str() {
             "" => String::new(),
@@ -234,9 +241,7 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
         }
         End::Paused { reason: PauseReason::MergeOutstanding, message } => {
             out.note(message);
-            let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
-            let into = if target.is_some() { "" } else { " --into BRANCH" };
-            out.note(format_args!("next: {program} resume {id} -y{into}"));
+            over.suggest_merge(out);
         }
         End::Paused { .. } => {
             if dead {

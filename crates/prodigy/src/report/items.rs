@@ -184,7 +184,7 @@ impl Teller {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
-            | Event::CheckpointCreated { .. } => None,
+            | prodigy_core::journal_news!() => None,
         }
     }
 
@@ -298,7 +298,7 @@ impl Teller {
             | prodigy_core::effect_news!()
             | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
-            | Event::CheckpointCreated { .. } => Vec::new(),
+            | prodigy_core::journal_news!() => Vec::new(),
         }
     }
 

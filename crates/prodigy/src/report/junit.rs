@@ -200,6 +200,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())
@@ -277,6 +278,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
         Ok(())

@@ -152,6 +152,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::DlqItemUpdated { .. }
         | prodigy_core::approval_news!()
         | prodigy_core::effect_news!()
+        | Event::JournalEndLost { .. }
         | Event::CheckpointCreated { .. } => None,
     }
 }

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 pub(crate) struct Money<'a> {
     /// What agents cost.
     pub(crate) costs: &'a Costs,
+    /// What the job cost in all its runs.
+    pub(crate) job_usd: f64,
     /// How many items succeeded, if there are items.
     pub(crate) successful: Option<u32>,
     /// What may be spent.
@@ -41,7 +43,7 @@ impl Money<'_> {
             let most_of_it = if self.costs.untold > 0 { "at most " } else { "" };
             format!("{most_of_it}{rest} left of {most} for the {of}")
         };
-        let job = self.budget.job_usd.map(|most| left(most, self.costs.cost_usd, "job"));
+        let job = self.budget.job_usd.map(|most| left(most, self.job_usd, "job"));
         let day = self.budget.day_usd.zip(self.today_usd);
         let day = day.map(|(most, spent)| left(most, spent, "day"));
         let item = self.budget.item_usd.map(|most| format!("{} for an item", dollars(most)));
@@ -68,7 +70,7 @@ impl Money<'_> {
             "budget": (!self.budget.is_unlimited()).then(|| json!({
                 "item_usd": item_usd,
                 "job_usd": job_usd,
-                "job_left_usd": left(job_usd, spent(*cost_usd)),
+                "job_left_usd": left(job_usd, spent(self.job_usd)),
                 "day_usd": day_usd,
                 "day_left_usd": left(day_usd, self.today_usd.and_then(spent)),
             })),
@@ -161,7 +163,13 @@ mod tests {
             item_usd: Some(0.25),
             ..Budget::default()
         };
-        let money = Money { costs: &costs, successful: Some(2), budget, today_usd: Some(4.0) };
+        let money = Money {
+            costs: &costs,
+            job_usd: costs.cost_usd,
+            successful: Some(2),
+            budget,
+            today_usd: Some(4.0),
+        };
         insta::assert_snapshot!(money.details().join("\n"), @"
         $0.75 for each item done
         $0.50 lost in attempts that came to nothing

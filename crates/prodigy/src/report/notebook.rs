@@ -12,6 +12,7 @@ use prodigy_core::{
     failure::Failure,
     ids::{ItemId, JobId},
     job::{Costs, Job, KeptSummary, Warnings},
+    metrics::{ErrorMetrics, Tally},
 };
 use prodigy_engine::{
     run::Reporter,
@@ -54,6 +55,10 @@ pub(crate) struct Notebook {
     pub(crate) kept_work: KeptSummary,
     /// Items with files uncommitted whose commits are being merged.
     merging: BTreeSet<ItemId>,
+    /// The failures of items, and what they have in common.
+    tally: Tally,
+    /// The items that failed: how many are in the dead letter queue, how many were left out.
+    failed: (u32, u32),
 }
 
 /// An item that failed for good.
@@ -147,11 +152,24 @@ impl Notebook {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
 
+    /// Returns why items failed in the records that were seen.
+    pub(crate) fn metrics(&self) -> ErrorMetrics {
+        let (dead_lettered, skipped) = self.failed;
+        let in_all = u64::from(dead_lettered) + u64::from(skipped);
+        self.tally.metrics(in_all, 0, dead_lettered.into(), skipped.into())
+    }
+
     fn fail(&mut self, item: &ItemId, dead_lettered: Option<u32>, failure: &Failure) {
+        self.tally.add(failure, item);
+        match dead_lettered {
+            Some(_) => self.failed.0 += 1,
+            None => self.failed.1 += 1,
+        }
         if self.failures.len() < MOST_FAILURES {
             let (item, failure) = (item.clone(), failure.clone());
             self.failures.push(FailedItem { item, dead_lettered, failure });
@@ -163,6 +181,11 @@ impl Notebook {
         if self.first.is_none_or(|first| first == 1) {
             return Ok(self);
         }
+        Self::of_job(layout, job)
+    }
+
+    /// Returns the notebook of a job, of all that its journal says.
+    pub(crate) fn of_job(layout: &Layout, job: &JobId) -> Result<Self, store::Error> {
         let mut whole = Self::default();
         for record in Reader::open(layout, job)? {
             whole.apply(&record?);

@@ -176,6 +176,7 @@ impl Account {
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
             | Event::CheckoutChanged { .. }
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }

@@ -13,15 +13,21 @@ use prodigy_core::{
     job::{End, Job, MapState},
 };
 
-use super::{item_totals::retried, money, notebook::Notebook, warnings};
+use super::{item_totals::retried, money, notebook::Notebook, summary::Over, warnings};
 
 /// The longest text of others that is shown, in characters.
 const LONGEST: usize = 300;
 
-/// Adds the summary to the file that GitHub Actions names.
-pub(crate) fn append(path: &Path, job: &Job, notebook: &Notebook) -> io::Result<()> {
+/// Adds the summary of the whole job to the file that GitHub Actions names.
+pub(crate) fn append(path: &Path, over: &Over<'_>) -> io::Result<()> {
+    let text = if over.is_retry {
+        let whole = Notebook::of_job(over.layout, over.id).map_err(io::Error::other)?;
+        markdown(over.job, &whole)
+    } else {
+        markdown(over.job, over.notebook)
+    };
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    file.write_all(markdown(job, notebook).as_bytes())
+    file.write_all(text.as_bytes())
 }
 
 /// Returns the summary as Markdown.

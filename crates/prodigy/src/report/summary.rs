@@ -36,6 +36,10 @@ pub(crate) struct Over<'a> {
     pub(crate) notebook: &'a Notebook,
     /// How its replays ended.
     pub(crate) replays: ReplayEnds,
+    /// The branch that `--into` has to name before the result can be merged, if one has to be.
+    pub(crate) into: Option<String>,
+    /// Whether it only replayed dead letters: it reports those, not the whole job.
+    pub(crate) is_retry: bool,
     /// Whether it was a rehearsal: its files are gone, and no command finds them.
     pub(crate) is_rehearsal: bool,
 }
@@ -85,9 +89,7 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             over.tell_more(out);
             out.note(message);
             kept(over, out);
-            let target = job.started.as_ref().and_then(|started| started.target_branch.as_ref());
-            let into = if target.is_some() { "" } else { " --into BRANCH" };
-            over.suggest(format_args!("next: {program} resume {id} -y{into}"), out);
+            over.suggest_merge(out);
         }
         (Some(End::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
@@ -103,9 +105,11 @@ impl Over<'_> {
     fn money(&self) -> Money<'_> {
         let started = self.job.started.as_ref();
         let budget = started.map(|started| started.budget).unwrap_or_default();
+        let successful = self.job.map.as_ref().map(|map| map.counts.successful);
         Money {
             costs: &self.notebook.costs,
-            successful: self.job.map.as_ref().map(|map| map.counts.successful),
+            job_usd: self.job.cost_usd,
+            successful: if self.is_retry { Some(self.replays.resolved) } else { successful },
             budget,
             today_usd: budget.day_usd.and_then(|_| money::today_usd(self.layout)),
         }
@@ -167,6 +171,13 @@ impl Over<'_> {
             }
             None => self.suggest(format_args!("next: {program} resume {id}"), out),
         }
+    }
+
+    /// Says how to have the result merged.
+    pub(super) fn suggest_merge(&self, out: &mut Output) {
+        let Self { program, id, into, .. } = self;
+        let into = into.as_ref().map(|branch| format!(" --into {branch}")).unwrap_or_default();
+        self.suggest(format_args!("next: {program} resume {id} -y{into}"), out);
     }
 
     /// Says where something is or what to type, unless it was a rehearsal.

@@ -54,8 +54,8 @@ fn claude_tells_of_limits_and_retries() {
     Session { id: "46ea8726-df4b-4ad3-80bf-9c723f283ab3", model: Some("claude-sonnet-5-5"), cwd: Some("/home/ann/repo"), permission_mode: Some("bypassPermissions") }
     Spoke { text: "done" }
     Usage(Usage { input_tokens: 100, output_tokens: 1, cache_read_tokens: 900, cache_write_tokens: 40 })
-    Utilization { window: "five_hour", share: 0.91 }
-    Utilization { window: "seven_day", share: 0.4 }
+    Utilization { window: "five_hour", share: 0.91, resets_at: Some(2026-11-16T10:00:00Z) }
+    Utilization { window: "seven_day", share: 0.4, resets_at: Some(2026-11-17T09:00:00Z) }
     Usage(Usage { input_tokens: 100, output_tokens: 20, cache_read_tokens: 900, cache_write_tokens: 40 })
     Ended
     --

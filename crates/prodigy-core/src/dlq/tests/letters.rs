@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::*, agreement::any_word, raw};
+use super::{super::*, agreement::any_word, file, raw};
 use crate::event::Record;
 
 /// Returns records of an item, one a second, numbered from 1.
@@ -89,7 +89,8 @@ fn skipped() -> Value {
 fn fold(mut letter: Letter, records: &[Record]) -> Letter {
     let log = |item: &crate::ids::ItemId, attempt| format!("/logs/{item}/attempt-{attempt}.out");
     let run = RunFacts { workflow_hash: "abab".to_owned(), ..RunFacts::default() };
-    let origin = JobFacts { run: &run, log: &log };
+    let worktree = |name: &str| format!("/worktrees/{name}");
+    let origin = JobFacts { run: &run, log: &log, worktree: &worktree };
     for record in records {
         letter.apply(record, origin);
     }
@@ -159,7 +160,7 @@ fn every_failed_attempt_is_in_the_history() {
         open map.2 command_failed: exit code 3 | 2 attempts, 0 replays, revision 2, 00:00 to 00:04, seq 7
           1 00:01 command_failed: exit code 2 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
           2 00:04 command_failed: exit code 3 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 2 by agent-1; step 2: shell: make]
-          left WorktreeArtifacts { worktree_path: Some("/worktrees/item-3"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("a.c modified"), patch_file: Some("/p"), error_logs: Some("make: no rule"), preserved: true }
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/item-3"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("a.c modified"), patch_file: Some("/p"), commits: Some(0), error_logs: Some("make: no rule"), preserved: true }
         "#);
 }
 
@@ -173,12 +174,13 @@ fn attempts_that_prodigy_did_not_survive_are_in_the_history() {
         started(1, 3),
         died(0, "poison_repeat", "prodigy died while it was under way, three times"),
     ]);
-    insta::assert_snapshot!(brief(&seen.unwrap()), @"
+    insta::assert_snapshot!(brief(&seen.unwrap()), @r#"
         open map poison_repeat: prodigy died while it was under way, three times | 0 attempts, 0 replays, revision 1, 00:00 to 00:04, seq 6
-          1 00:02 interrupted: prodigy died or was stopped while it was under way (map) agent-1 2000ms $0.5 [processing item-3; attempt 1 by agent-1]
-          1 00:03 interrupted: prodigy died or was stopped while it was under way (map) agent-2 0ms $0 [processing item-3; attempt 1 by agent-2]
-          1 00:04 interrupted: prodigy died or was stopped while it was under way (map) agent-3 0ms $0 [processing item-3; attempt 1 by agent-3]
-        ");
+          1 00:02 interrupted: it was cut off while it was under way (map) agent-1 2000ms $0.5 [processing item-3; attempt 1 by agent-1]
+          1 00:03 interrupted: it was cut off while it was under way (map) agent-2 0ms $0 [processing item-3; attempt 1 by agent-2]
+          1 00:04 interrupted: it was cut off while it was under way (map) agent-3 0ms $0 [processing item-3; attempt 1 by agent-3]
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-3"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: None, preserved: false }
+        "#);
 }
 
 #[test]
@@ -193,11 +195,12 @@ fn a_conflict_that_repeats_or_kills_an_item_is_in_the_history() {
         conflict(),
         died(2, "merge_conflict", "its commits conflict with those of other items in `a.c`"),
     ]);
-    insta::assert_snapshot!(brief(&seen.unwrap()), @"
+    insta::assert_snapshot!(brief(&seen.unwrap()), @r#"
         open map merge_conflict: its commits conflict with those of other items in `a.c` | 2 attempts, 0 replays, revision 1, 00:00 to 00:07, seq 8
           1 00:03 merge_conflict: its commits conflict with what was merged meanwhile (merge) agent-1 10ms $0 [processing item-3; attempt 1 by agent-1; merge; conflict in `a.c`]
           2 00:07 merge_conflict: its commits conflict with those of other items in `a.c` (merge) agent-1 10ms $0 [processing item-3; attempt 2 by agent-1; merge; conflict in `a.c`]
-        ");
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: None, preserved: false }
+        "#);
 }
 
 #[test]
@@ -213,24 +216,26 @@ fn a_replay_that_fails_opens_the_entry_again_and_one_that_succeeds_resolves_it()
     insta::assert_snapshot!(brief(&entry(&events).unwrap()), @r#"
         replaying map.2 command_failed: exit code 2 | 1 attempts, 1 replays, revision 3, 00:00 to 00:01, seq 5
           1 00:01 command_failed: exit code 2 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
-          left WorktreeArtifacts { worktree_path: Some("refs/prodigy/job-1/failed/item-3"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("a.c modified"), patch_file: Some("/p"), error_logs: Some("make: no rule"), preserved: false }
+          left WorktreeArtifacts { worktree_path: Some("refs/prodigy/job-1/failed/item-3"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("a.c modified"), patch_file: Some("/p"), commits: Some(0), error_logs: Some("make: no rule"), preserved: false }
         "#);
     events.extend([failed(2, "exit code 4"), died(2, "timeout", "it took longer than 10m")]);
-    insta::assert_snapshot!(brief(&entry(&events).unwrap()), @"
+    insta::assert_snapshot!(brief(&entry(&events).unwrap()), @r#"
         open map.2 timeout: it took longer than 10m | 2 attempts, 1 replays, revision 5, 00:00 to 00:06, seq 8
           1 00:01 command_failed: exit code 2 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
           2 00:06 command_failed: exit code 4 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 2 by agent-1; step 2: shell: make]
-        ");
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: Some("make: no rule"), preserved: false }
+        "#);
     events.extend([replayed(2), started(3, 1), completed(3, "b")]);
     assert_eq!(entry(&events).unwrap().status, EntryStatus::Replaying);
     events.push(merged());
     let resolved = entry(&events).unwrap();
-    insta::assert_snapshot!(brief(&resolved), @"
+    insta::assert_snapshot!(brief(&resolved), @r#"
         resolved map.2 timeout: it took longer than 10m | 3 attempts, 2 replays, revision 7, 00:00 to 00:11, seq 12
           1 00:01 command_failed: exit code 2 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
           2 00:06 command_failed: exit code 4 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 2 by agent-1; step 2: shell: make]
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: None, preserved: false }
           closed Closed { at: 2026-01-02T03:00:11Z, reason: None, by: None }
-        ");
+        "#);
     assert!(!resolved.reprocess_eligible && resolved.replay_status == ReplayStatus::Closed);
 }
 
@@ -241,6 +246,7 @@ fn an_entry_that_was_dropped_stays_and_one_that_was_cleared_does_not() {
     insta::assert_snapshot!(brief(&entry(&events).unwrap()), @r#"
         dropped map.2 command_failed: x | 1 attempts, 0 replays, revision 2, 00:00 to 00:01, seq 4
           1 00:01 command_failed: x (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: Some("make: no rule"), preserved: false }
           closed Closed { at: 2026-01-02T03:00:03Z, reason: Some("done by hand"), by: Some("ann") }
         "#);
     events.push(removed("cleared"));
@@ -259,10 +265,11 @@ fn an_item_that_ends_in_another_way_has_no_entry() {
 #[test]
 fn an_item_that_dies_without_an_attempt_says_why() {
     let seen = entry(&[died(0, "budget_exceeded", "the money is spent")]).unwrap();
-    insta::assert_snapshot!(brief(&seen), @"
+    insta::assert_snapshot!(brief(&seen), @r#"
         open map budget_exceeded: the money is spent | 0 attempts, 0 replays, revision 1, 00:00 to 00:00, seq 1
           0 00:00 budget_exceeded: the money is spent (map)  0ms $0 [processing item-3]
-        ");
+          left WorktreeArtifacts { worktree_path: Some("/worktrees/item-3"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: None, preserved: false }
+        "#);
     assert_eq!(seen.commit_state, CommitState::None);
     assert!(seen.manual_review_required && !seen.reprocess_eligible);
 }
@@ -330,7 +337,7 @@ proptest! {
         let wanted = text(&fold(new.clone(), &all));
         for at in 0..all.len() {
             let Some(stored) = text(&fold(new.clone(), &all[..at])) else { continue };
-            let stored = DeadLetteredItem::read(&stored, &"job-1".parse().unwrap()).unwrap();
+            let stored = DeadLetteredItem::read(&stored, &file()).unwrap();
             let newer: Vec<Record> =
                 all.iter().filter(|record| record.seq > stored.journal_seq).cloned().collect();
             let again = text(&fold(Letter::of_entry(stored), &newer));

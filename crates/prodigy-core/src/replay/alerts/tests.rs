@@ -44,6 +44,7 @@ fn vitals(all: &[Dead]) -> Vitals {
     for dead in all {
         for number in 0..dead.count {
             vitals.take(&Sighting {
+                owner: None,
                 job: &"job".parse().unwrap(),
                 item: &format!("item-{number:03}").parse().unwrap(),
                 status: dead.status,

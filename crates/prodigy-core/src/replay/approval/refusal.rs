@@ -61,6 +61,16 @@ pub enum Refusal {
         /// The group.
         group: String,
     },
+    /// The group has no members, so nobody may.
+    #[error(
+        "group `{group}` has no members, so nobody may approve; name them in \
+         `.prodigy/replay-policy.yml` and commit it: `approver_groups: {{ {group}: {{ members: \
+         [alice@example.com] }} }}`"
+    )]
+    NoMembers {
+        /// The group.
+        group: String,
+    },
     /// Somebody has said so before.
     #[error("{approver} has approved this already, and counts once; ask somebody else")]
     AlreadyApproved {
@@ -90,6 +100,7 @@ impl Refusal {
             Self::DigestMismatch { .. } => "digest_mismatch",
             Self::SelfApproval { .. } => "self_approval",
             Self::NotInGroup { .. } => "not_in_group",
+            Self::NoMembers { .. } => "no_members",
             Self::AlreadyApproved { .. } => "already_approved",
             Self::NotSigned => "not_signed",
             Self::BadSignature { .. } => "bad_signature",

@@ -27,6 +27,9 @@ pub struct Shown {
     pub input_hash: String,
     /// The hash of the workflow that would run.
     pub workflow_hash: String,
+    /// The commit that it would run on; that of the request for as long as only items of the job
+    /// were merged since.
+    pub commit: String,
     /// What the attempts did, or may have done, outside: the key of each effect and its state.
     pub effects: Vec<(String, String)>,
     /// What the steps and the checks of the world said about that.
@@ -43,11 +46,12 @@ pub struct Shown {
 
 impl Shown {
     /// Returns what somebody is shown who is to agree to what a ruling wants done with an
-    /// entry, by a workflow, until a moment.
+    /// entry, by a workflow, on a commit, until a moment.
     pub fn of(
         entry: &DeadLetteredItem,
         ruling: &Ruling<'_>,
         workflow_hash: &str,
+        commit: &str,
         expires_at: Timestamp,
     ) -> Self {
         let state = |effect: &Effect| (effect.key.clone(), effect.state.word().to_owned());
@@ -63,6 +67,7 @@ impl Shown {
             record_hash: entry.content_hash(),
             input_hash: entry.input_hash.clone(),
             workflow_hash: workflow_hash.to_owned(),
+            commit: commit.to_owned(),
             effects: entry.effects.iter().map(state).collect(),
             evidence: Some(evidence).filter(|evidence| !evidence.is_empty()),
             action: action(ruling).to_owned(),
@@ -76,7 +81,7 @@ impl Shown {
     /// shown.
     pub fn digest(&self) -> String {
         // The first field keeps this apart from all else that is hashed.
-        let shown = json!({ "prodigy_approval": 1, "shown": self });
+        let shown = json!({ "prodigy_approval": 2, "shown": self });
         format!("{DIGEST}{}", canonical::sha256(canonical::form(&shown).as_bytes()))
     }
 }

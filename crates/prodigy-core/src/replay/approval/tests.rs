@@ -6,9 +6,13 @@ use super::*;
 
 const LATER: i64 = 1800;
 
+/// No group: anybody may approve.
+const ANYBODY: GroupRules<'static> =
+    GroupRules { members: None, distinct_from: &[], signed: false };
+
 /// The digest of what [`shown`] returns.
 const DIGEST_SHOWN: &str =
-    "sha256:2f60e0543d9ec4efdb5dfbc915247b04db92a56f9fbc85a4ee6f7a26cf55987d";
+    "sha256:8c37626bb096f649b8615ee38a167ccb7d29e2d57f049a6c7158b451f61434a2";
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_323_045 + seconds).unwrap()
@@ -22,6 +26,7 @@ fn shown() -> Shown {
         record_hash: "aa".to_owned(),
         input_hash: "bb".to_owned(),
         workflow_hash: "cc".to_owned(),
+        commit: "c0".to_owned(),
         effects: vec![("push".to_owned(), "unknown".to_owned())],
         evidence: Some("absent".to_owned()),
         action: "replay".to_owned(),
@@ -36,6 +41,7 @@ fn requested(needed: u32) -> Approval {
         digest: shown().digest(),
         policy_snapshot: shown().policy_snapshot,
         workflow_hash: shown().workflow_hash,
+        commit: shown().commit,
         forced: false,
         group: Some("governance".to_owned()),
         needed,
@@ -145,25 +151,40 @@ fn a_group_without_members_lets_nobody_approve() {
     let rules = GroupRules { members: Some(&[]), distinct_from: &[], signed: false };
     let word = yes("grace", IdentityKind::Signed);
     let asked = may_say(Some(&requested(1)), &word, &shown(), &rules, at(1));
-    assert_eq!(asked.unwrap_err().code(), "not_in_group");
+    assert_eq!(asked.unwrap_err().code(), "no_members");
+    // What was said before there was such a rule does not count either.
+    let mut approval = requested(1);
+    approval.grants.push(grant("grace", 1));
+    let pending = Some(ApprovalState::Pending { granted: 0, needed: 1 });
+    assert_eq!(state(&approval, &shown().digest(), &rules, at(2)), pending);
+}
+
+/// Returns a policy with a group, and a rule that names it.
+fn policy_with(group: Group) -> (Policy, Rule) {
+    let groups = [("governance".to_owned(), group)].into();
+    let (limits, velocity) = (crate::replay::Limits::default(), crate::replay::Velocity::default());
+    let policy = Policy::new(Vec::new(), limits, velocity, groups, crate::replay::Alerts::usual());
+    let action = crate::replay::ReplayAction::RequireApproval;
+    let mut rule = Rule::new("ask", crate::replay::Match::default(), action);
+    rule.approver_group = Some("governance".to_owned());
+    (policy, rule)
 }
 
 #[test]
 fn the_rules_of_a_group_are_those_of_the_policy() {
-    let mut group = Group {
+    let group = Group {
         members: vec!["grace".to_owned()],
-        min_approvals: std::num::NonZeroU32::MIN,
-        ttl: std::time::Duration::from_secs(1),
-        distinct_from: Vec::new(),
         identity: IdentityKind::Signed,
-        allowed_signers: None,
+        ..Group::default()
     };
-    let rules = GroupRules::of(&group, &[]);
-    assert_eq!((rules.members, rules.signed), (Some(group.members.as_slice()), true));
-    group.members.clear();
-    group.identity = IdentityKind::Asserted;
-    let rules = GroupRules::of(&group, &[]);
-    assert_eq!((rules.members, rules.signed), (None, false));
+    let (policy, mut rule) = policy_with(group);
+    let rules = GroupRules::of(&policy, &rule, &[]);
+    assert_eq!((rules.members, rules.signed), (Some(["grace".to_owned()].as_slice()), true));
+    rule.approver_group = Some("nobody".to_owned());
+    let rules = GroupRules::of(&policy, &rule, &[]);
+    assert_eq!((rules.members, rules.signed), (Some([].as_slice()), false));
+    rule.approver_group = None;
+    assert_eq!(GroupRules::of(&policy, &rule, &[]).members, None);
 }
 
 #[test]
@@ -179,13 +200,13 @@ fn a_signed_approval_is_taken_where_signatures_are_wanted() {
 fn an_approval_goes_from_pending_to_granted_and_ends() {
     let digest = shown().digest();
     let mut approval = requested(2);
-    let mut seen = vec![state(&approval, &digest, &[], at(1))];
+    let mut seen = vec![state(&approval, &digest, &ANYBODY, at(1))];
     approval.grants.push(grant("grace@example.com", 1));
     // One person is one person, however often and however written.
     approval.grants.push(grant("GRACE@example.com", 2));
-    seen.push(state(&approval, &digest, &[], at(3)));
+    seen.push(state(&approval, &digest, &ANYBODY, at(3)));
     approval.grants.push(grant("mary@example.com", 3));
-    seen.push(state(&approval, &digest, &[], at(4)));
+    seen.push(state(&approval, &digest, &ANYBODY, at(4)));
     assert_eq!(
         seen,
         [
@@ -194,17 +215,17 @@ fn an_approval_goes_from_pending_to_granted_and_ends() {
             Some(ApprovalState::Granted),
         ]
     );
-    assert_eq!(state(&approval, &digest, &[], at(LATER - 1)), Some(ApprovalState::Granted));
-    assert_eq!(state(&approval, &digest, &[], at(LATER)), Some(ApprovalState::Expired));
-    assert_eq!(state(&approval, "sha256:ff", &[], at(4)), Some(ApprovalState::Void));
+    assert_eq!(state(&approval, &digest, &ANYBODY, at(LATER - 1)), Some(ApprovalState::Granted));
+    assert_eq!(state(&approval, &digest, &ANYBODY, at(LATER)), Some(ApprovalState::Expired));
+    assert_eq!(state(&approval, "sha256:ff", &ANYBODY, at(4)), Some(ApprovalState::Void));
     let rejection = Rejection { by: "eve".to_owned(), reason: "no".to_owned(), at: at(5) };
     let rejected = Approval { rejection: Some(rejection), ..approval.clone() };
-    assert_eq!(state(&rejected, &digest, &[], at(6)), Some(ApprovalState::Rejected));
-    assert_eq!(state(&rejected, &digest, &[], at(LATER)), Some(ApprovalState::Rejected));
+    assert_eq!(state(&rejected, &digest, &ANYBODY, at(6)), Some(ApprovalState::Rejected));
+    assert_eq!(state(&rejected, &digest, &ANYBODY, at(LATER)), Some(ApprovalState::Rejected));
     // What was rejected is not there any more: somebody can be asked about what is.
-    assert_eq!(state(&rejected, "sha256:ff", &[], at(6)), Some(ApprovalState::Void));
+    assert_eq!(state(&rejected, "sha256:ff", &ANYBODY, at(6)), Some(ApprovalState::Void));
     let consumed = Approval { consumed: true, ..approval };
-    assert_eq!(state(&consumed, &digest, &[], at(6)), None);
+    assert_eq!(state(&consumed, &digest, &ANYBODY, at(6)), None);
 }
 
 #[test]
@@ -212,10 +233,10 @@ fn nobody_is_never_enough_and_late_words_do_not_count() {
     let digest = shown().digest();
     let nobody = requested(0);
     let pending = Some(ApprovalState::Pending { granted: 0, needed: 1 });
-    assert_eq!(state(&nobody, &digest, &[], at(1)), pending);
+    assert_eq!(state(&nobody, &digest, &ANYBODY, at(1)), pending);
     let mut late = requested(1);
     late.grants.push(grant("grace@example.com", LATER));
-    assert_eq!(state(&late, &digest, &[], at(1)), pending);
+    assert_eq!(state(&late, &digest, &ANYBODY, at(1)), pending);
 }
 
 #[test]
@@ -224,11 +245,12 @@ fn the_word_of_those_who_have_a_part_in_it_does_not_count() {
     let mut approval = requested(2);
     approval.grants.push(grant("grace@example.com", 1));
     let involved = ["Mary@example.com ".to_owned()];
+    let rules = GroupRules { distinct_from: &involved, ..ANYBODY };
     let pending = Some(ApprovalState::Pending { granted: 1, needed: 2 });
-    assert_eq!(state(&approval, &digest, &involved, at(2)), pending);
+    assert_eq!(state(&approval, &digest, &rules, at(2)), pending);
     approval.grants.push(grant("mary@example.com", 2));
-    assert_eq!(state(&approval, &digest, &[], at(3)), Some(ApprovalState::Granted));
-    assert_eq!(state(&approval, &digest, &involved, at(3)), Some(ApprovalState::SelfApproval));
+    assert_eq!(state(&approval, &digest, &ANYBODY, at(3)), Some(ApprovalState::Granted));
+    assert_eq!(state(&approval, &digest, &rules, at(3)), Some(ApprovalState::SelfApproval));
 }
 
 #[test]
@@ -251,7 +273,8 @@ fn who_has_a_part_in_it_may_be_against_it_and_a_stranger_may_not() {
         ..Group::default()
     };
     let involved = ["ada".to_owned()];
-    let rules = GroupRules::of(&group, &involved);
+    let (policy, rule) = policy_with(group);
+    let rules = GroupRules::of(&policy, &rule, &involved);
     let say = |approval: &Approval, name, identity| {
         let word = Word { vote: Vote::Reject, ..yes(name, identity) };
         may_say(Some(approval), &word, &shown(), &rules, at(1)).map_err(|refusal| refusal.code())
@@ -268,17 +291,17 @@ fn who_has_a_part_in_it_may_be_against_it_and_a_stranger_may_not() {
 #[test]
 fn a_digest_is_named_by_enough_of_its_first_digits() {
     let is_meant = |text: &str| is_meant(text, DIGEST_SHOWN);
-    assert!(is_meant(DIGEST_SHOWN) && is_meant("sha256:2f60e0543d9e"));
-    assert!(is_meant("sha256:2F60E0543D9EC4"));
+    assert!(is_meant(DIGEST_SHOWN) && is_meant("sha256:8c37626bb096"));
+    assert!(is_meant("sha256:8C37626BB096F6"));
     for other in [
         "",
         "sha256:",
-        "sha256:2f60e0543d9",
-        "2f60e0543d9ec4ef",
-        "sha256:2f60e0543d9f",
-        "sha256:e0543d9ec4efdb5d",
-        "sha256:2f60e0543d9ec4efdb5dfbc915247b04db92a56f9fbc85a4ee6f7a26cf55987d0",
-        "sha512:2f60e0543d9e",
+        "sha256:8c37626bb09",
+        "8c37626bb096f649",
+        "sha256:8c37626bb097",
+        "sha256:626bb096f649b861",
+        "sha256:8c37626bb096f649b8615ee38a167ccb7d29e2d57f049a6c7158b451f61434a20",
+        "sha512:8c37626bb096",
     ] {
         assert!(!is_meant(other), "{other}");
     }
@@ -346,7 +369,7 @@ proptest! {
         prop_assert_ne!(other.digest(), shown().digest());
         let mut approval = requested(1);
         approval.grants.push(grant("grace@example.com", 1));
-        prop_assert_eq!(state(&approval, &other.digest(), &[], at(2)), Some(ApprovalState::Void));
+        prop_assert_eq!(state(&approval, &other.digest(), &ANYBODY, at(2)), Some(ApprovalState::Void));
         let asked = ask_with(&requested(1), &other, &shown().digest(), "grace@example.com", false);
         let code = if field == 14 { "policy_mismatch" } else { "digest_mismatch" };
         prop_assert_eq!(asked.unwrap_err().code(), code);
@@ -368,6 +391,6 @@ proptest! {
         } else {
             ApprovalState::Pending { granted, needed: needed.max(1) }
         };
-        prop_assert_eq!(state(&approval, &shown().digest(), &[], at(100)), Some(expected));
+        prop_assert_eq!(state(&approval, &shown().digest(), &ANYBODY, at(100)), Some(expected));
     }
 }

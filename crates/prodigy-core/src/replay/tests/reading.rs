@@ -92,8 +92,8 @@ fn read(text: &str) -> Policy {
 #[test]
 fn the_first_policy_file_is_valid_as_it_stands() {
     insta::assert_snapshot!(report(FIRST), @"
-    15:21: warning: nobody says who is in group `platform-governance`, so anybody may agree
-      help: add `approver_groups: {platform-governance: {members: […]}}`
+    15:21: warning: group `platform-governance` has no members, so nobody may approve
+      help: name them: `approver_groups: { platform-governance: { members: [alice@example.com] } }`
     ");
     let rules = read(FIRST).rules;
     let names: Vec<&str> = rules.iter().take(5).map(|rule| rule.name.as_str()).collect();
@@ -284,8 +284,8 @@ fn a_key_that_means_nothing_with_the_action_is_an_error() {
       help: it belongs to `action: check_then_replay`
     6:5: `approver_group` has no effect with `action: auto_replay`
       help: `action: require_approval` asks a group
-    6:21: warning: nobody says who is in group `x`, so anybody may agree
-      help: add `approver_groups: {x: {members: […]}}`
+    6:21: warning: group `x` has no members, so nobody may approve
+      help: name them: `approver_groups: { x: { members: [alice@example.com] } }`
     ");
     insta::assert_snapshot!(with("action: manual_review\n    max_replays: 2\n    backoff: fixed"), @"
     5:5: `max_replays` has no effect with `action: manual_review`
@@ -301,12 +301,12 @@ fn a_key_that_means_nothing_with_the_action_is_an_error() {
     insta::assert_snapshot!(with("action: check_then_replay\n    approver_group: x"), @"
     5:5: `approver_group` has no effect with `action: check_then_replay`
       help: `action: require_approval` asks a group
-    5:21: warning: nobody says who is in group `x`, so anybody may agree
-      help: add `approver_groups: {x: {members: […]}}`
+    5:21: warning: group `x` has no members, so nobody may approve
+      help: name them: `approver_groups: { x: { members: [alice@example.com] } }`
     ");
     insta::assert_snapshot!(with("action: check_then_replay\n    on_partial: require_approval\n    approver_group: x"), @"
-    6:21: warning: nobody says who is in group `x`, so anybody may agree
-      help: add `approver_groups: {x: {members: […]}}`
+    6:21: warning: group `x` has no members, so nobody may approve
+      help: name them: `approver_groups: { x: { members: [alice@example.com] } }`
     ");
     insta::assert_snapshot!(report("version: v1\ndefaults: {action: never, on_absent: never, match: {}}\n"), @"
     2:27: `on_absent` has no effect with `action: never`
@@ -358,6 +358,8 @@ fn a_rule_that_is_never_reached_is_pointed_out() {
       help: put it first, or take it out
     15:12: warning: `rule 7` is never reached: `rule 6` matches all of it before
       help: put it first, or take it out
+    15:12: warning: `rule 7` never replays `unknown_commit_state`: nobody knows what was changed outside
+      help: `check_then_replay` finds out first, `manual_review` leaves it to a person
     18:12: warning: `split` is never reached: `rule 6` matches all of it before
       help: put it first, or take it out
     ");
@@ -389,11 +391,10 @@ fn groups_are_checked() {
       help: take one out
     7:50: `min_approvals` must be a whole number from 1, found `0`
     ");
-    insta::assert_snapshot!(with("members: []", "security"), @"7:23: `members` is empty");
-    insta::assert_snapshot!(with("min_approvals: 1", "security"), @"
-    7:3: a group needs `members`
-      help: add `members: …`
-    ");
+    for nobody in ["members: []", "min_approvals: 1"] {
+        let warning = "7:3: warning: group `security` has no members, so nobody may approve\n  help: name them: `approver_groups: { security: { members: [alice@example.com] } }`";
+        assert_eq!(with(nobody, "security").trim_end(), warning);
+    }
     insta::assert_snapshot!(with("members: [a], identity: signed", "security"), @"
     7:38: signatures cannot be checked without `allowed_signers`
       help: add `allowed_signers: .prodigy/allowed_signers`

@@ -110,7 +110,7 @@ fn a_check_comes_before_a_replay() {
       what may have happened outside was looked for and is not there
       for that the rule says auto_replay (`on_absent`)
     ");
-    insta::assert_snapshot!(with(State::Unknown, Evidence::Committed, true), @"
+    insta::assert_snapshot!(with(State::Committed, Evidence::Committed, true), @"
     Adopt, needs nothing
       rule `the rule` says check_then_replay
       all that it was to change outside is changed
@@ -139,6 +139,7 @@ fn a_check_comes_before_a_replay() {
 #[test]
 fn of_several_effects_the_one_that_least_is_known_of_counts() {
     let effect = |state| Effect {
+        identity: None,
         key: format!("{state:?}"),
         step: "map.2".to_owned(),
         name: "open-pr".to_owned(),
@@ -179,15 +180,15 @@ fn a_rule_says_what_follows_from_a_check() {
         rule.on_committed = ManualReview;
         rule.on_partial = Never;
     });
-    let with = |effect| {
+    let with = |commit_state, effect| {
         let ruled = ruled_by(&policy, |subject, _| {
-            (subject.commit_state, subject.effect) = (CommitState::Unknown, effect);
+            (subject.commit_state, subject.effect) = (commit_state, effect);
         });
         ruled.lines().next().unwrap().to_owned()
     };
-    assert_eq!(with(EffectEvidence::Absent), "Approval, needs Ask");
-    assert_eq!(with(EffectEvidence::Committed), "Review, needs Adopt");
-    assert_eq!(with(EffectEvidence::Partial), "Never, needs Drop");
+    assert_eq!(with(CommitState::Unknown, EffectEvidence::Absent), "Approval, needs Ask");
+    assert_eq!(with(CommitState::Committed, EffectEvidence::Committed), "Review, needs Adopt");
+    assert_eq!(with(CommitState::Unknown, EffectEvidence::Partial), "Never, needs Drop");
 }
 
 #[test]
@@ -490,7 +491,9 @@ fn somebody_has_to_agree() {
 #[test]
 fn the_group_of_a_rule_says_how_many_have_to_agree() {
     let rule = policy_of(RequireApproval, |rule| rule.approver_group = Some("security".to_owned()));
-    let group = Group { min_approvals: NonZeroU32::new(2).unwrap(), ..Group::default() };
+    let members = vec!["grace".to_owned(), "mary".to_owned()];
+    let min_approvals = NonZeroU32::new(2).unwrap();
+    let group = Group { members, min_approvals, ..Group::default() };
     let groups = BTreeMap::from([("security".to_owned(), group)]);
     let policy = Policy::new(rule.rules, rule.limits, rule.velocity, groups, rule.alerts);
     insta::assert_snapshot!(ruled_by(&policy, |_, _| {}), @"

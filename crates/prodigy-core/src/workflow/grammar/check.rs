@@ -755,8 +755,6 @@ mod tests {
     fn mistakes_in_error_policies_are_explained() {
         insta::assert_snapshot!(table(&[
             &format!("{MAP}max_failures: 5\nerror_policy: {{max_failures: 3}}\n"),
-            &format!("{MAP}on_item_failure: dql\n"),
-            &format!("{MAP}on_item_failure: 'custom:'\n"),
             &format!("{MAP}error_policy: {{failure_threshold: 20, error_collection: batched:0}}\n"),
             &format!("{MAP}error_collection: {{batched: {{sise: 10}}}}\n"),
             &format!("{MAP}circuit_breaker: {{failure_threshold: 0, timeout: 30s, half_open: 3}}\n"),
@@ -768,11 +766,6 @@ mod tests {
         "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\nmax_failures: 5\nerror_policy: {max_failures: 3}\n"
         6:1: `max_failures` stands here and in `error_policy`
           help: keep the one in `error_policy`
-        "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\non_item_failure: dql\n"
-        6:18: `on_item_failure` must be `dlq`, `retry`, `skip`, `stop` or `custom:NAME`, found `dql`
-          help: did you mean `dlq`?
-        "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\non_item_failure: 'custom:'\n"
-        6:18: `on_item_failure` must be `dlq`, `retry`, `skip`, `stop` or `custom:NAME`, found `custom:`
         "mode: mapreduce\nmap:\n  input: items.json\n  agent_template:\n  - shell: x\nerror_policy: {failure_threshold: 20, error_collection: batched:0}\n"
         6:35: `failure_threshold` must be a number from 0 to 1, found `20`
         6:57: `error_collection` must be `aggregate`, `immediate`, `batched`, `batched:N` or a mapping, found `batched:0`

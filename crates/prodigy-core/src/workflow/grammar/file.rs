@@ -212,7 +212,7 @@ pub static MAP: RecordShape = RecordShape {
             Shape::Duration,
             "The longest one attempt at an item may take.",
         )
-        .alias(&["agent_timeout"])
+        .alias(&["agent_timeout", "timeout_per_agent"])
         .or("no limit"),
         KeyShape::new("item_key", Shape::Expression, "Gives each item a stable id.")
             .or("`item-001`, by position"),

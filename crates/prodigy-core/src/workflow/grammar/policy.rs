@@ -188,8 +188,8 @@ pub static ERROR_POLICY: RecordShape = RecordShape {
 pub(super) static POLICY: &[KeyShape] = &[
     KeyShape::new(
         "on_item_failure",
-        Shape::WordOr { words: &["dlq", "retry", "skip", "stop"], prefix: "custom:", rest: "NAME" },
-        "What becomes of an item whose attempts are used up.",
+        Shape::WordOr { words: &["dlq", "retry", "skip", "stop"], prefix: "", rest: "HANDLER" },
+        "What becomes of an item whose attempts are used up. `custom:NAME` or just the name runs that handler of `error_policy.handlers`.",
     )
     .or("`dlq`"),
     KeyShape::new("continue_on_failure", Shape::Bool, "Goes on with other items after a failure.")
@@ -254,14 +254,24 @@ pub static CIRCUIT_BREAKER: RecordShape = RecordShape {
     groups: &[&[
         KeyShape::new("failure_threshold", COUNT, "How many failures in a row open the circuit.")
             .or("5"),
-        KeyShape::new("success_threshold", COUNT, "How many successes close it again.").or("2"),
+        KeyShape::new(
+            "success_threshold",
+            COUNT,
+            "How many successes close it again; at most `half_open_requests`.",
+        )
+        .or("2, or `half_open_requests` if that is fewer"),
         KeyShape::new(
             "timeout",
             Shape::Duration,
             "How long it stays open before probes are let through.",
         )
         .or("`30s`"),
-        KeyShape::new("half_open_requests", COUNT, "How many probes are let through.").or("3"),
+        KeyShape::new(
+            "half_open_requests",
+            COUNT,
+            "How many probes are let through before it closes or opens again; one that ends without a verdict does not count.",
+        )
+        .or("3"),
     ]],
     choice: None,
     rule: None,

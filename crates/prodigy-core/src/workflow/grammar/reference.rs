@@ -209,7 +209,7 @@ mod tests {
         | `reduce` | list of [step](#step), or [reduce](#reduce) |  | Runs once, when every item is final. |
         | `merge` | list of [step](#step), or [merge](#merge) |  | The steps that merge the result, instead of plain git. |
         | `error_policy` | [error_policy](#error_policy) |  | What to do when items fail. |
-        | `on_item_failure` | `dlq`, `retry`, `skip`, `stop` or `custom:NAME` | `dlq` | What becomes of an item whose attempts are used up. |
+        | `on_item_failure` | `dlq`, `retry`, `skip`, `stop` or `HANDLER` | `dlq` | What becomes of an item whose attempts are used up. `custom:NAME` or just the name runs that handler of `error_policy.handlers`. |
         | `continue_on_failure` | `true` or `false` | `true` | Goes on with other items after a failure. |
         | `max_failures` | a whole number from 1 | no limit | Stops the job at this many failed items. |
         | `failure_threshold` | a number from 0 to 1 | no limit | Stops the job at this share of failed items. |

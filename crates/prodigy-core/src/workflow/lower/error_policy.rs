@@ -97,15 +97,19 @@ impl Lower<'_> {
         handlers: &BTreeMap<String, Vec<Step>>,
     ) -> Option<OnItemFailure> {
         let text = self.filled(node)?;
-        let Some(name) = text.strip_prefix("custom:").map(str::trim) else {
-            return self.word(node, ACTIONS);
-        };
+        // A word that is an action means that; `custom:` in front names a handler all the same.
+        let action = ACTIONS.iter().find(|(word, _)| *word == text.trim());
+        if let Some((_, action)) = action {
+            return Some(action.clone());
+        }
+        let name = text.strip_prefix("custom:").unwrap_or(&text).trim();
         if handlers.contains_key(name) {
             return Some(OnItemFailure::Custom(name.to_owned()));
         }
         let message = format!("there is no handler `{name}` in `error_policy.handlers`");
         let mut diagnostic = Diagnostic::error(node.span, message);
-        diagnostic.help = did_you_mean(name, handlers.keys().map(String::as_str));
+        let actions = ACTIONS.iter().map(|(word, _)| *word);
+        diagnostic.help = did_you_mean(name, handlers.keys().map(String::as_str).chain(actions));
         self.report(diagnostic);
         None
     }
@@ -137,10 +141,24 @@ impl Lower<'_> {
 
     fn breaker(&mut self, node: &Node) -> Option<BreakerConfig> {
         let mut fields = self.fields(node)?;
+        let at = fields.peek("success_threshold").map(|node| node.span);
         let mut count = |name| fields.take(name).and_then(|node: &Node| self.count(node));
         let failure_threshold = count("failure_threshold").unwrap_or(BREAKER.failure_threshold);
-        let success_threshold = count("success_threshold").unwrap_or(BREAKER.success_threshold);
+        let successes = count("success_threshold");
         let half_open_requests = count("half_open_requests").unwrap_or(BREAKER.half_open_requests);
+        // What is not written is no more than what can be reached.
+        let usual = BREAKER.success_threshold.min(half_open_requests);
+        let success_threshold = successes.unwrap_or(usual);
+        if let Some(span) = at.filter(|_| success_threshold > half_open_requests) {
+            let message = format!(
+                "the circuit could never close: `success_threshold` is {success_threshold}, but only {half_open_requests} attempts are let through"
+            );
+            let mut diagnostic = Diagnostic::error(span, message);
+            let help =
+                format!("write `half_open_requests: {success_threshold}`, or fewer successes");
+            diagnostic.help = Some(help);
+            self.report(diagnostic);
+        }
         let timeout = fields.take("timeout").and_then(|node| self.limit(node));
         let timeout = timeout.unwrap_or(BREAKER.timeout);
         self.finish(fields);

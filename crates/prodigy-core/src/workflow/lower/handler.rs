@@ -87,8 +87,13 @@ impl Lower<'_> {
         handler.max_attempts = attempts.unwrap_or(handler.max_attempts);
         let fail = fields.take("fail_workflow").and_then(|node| self.boolean(node));
         handler.unrecovered = fail.map_or(handler.unrecovered, unrecovered);
-        if handler.strategy == Strategy::Cleanup && handler.max_attempts > NonZeroU32::MIN {
-            let message = "a handler with `strategy: cleanup` never tries the step again";
+        let word = match handler.strategy {
+            Strategy::Cleanup => Some("cleanup"),
+            Strategy::Custom => Some("custom"),
+            Strategy::Recovery | Strategy::Fallback => None,
+        };
+        if let Some(word) = word.filter(|_| handler.max_attempts > NonZeroU32::MIN) {
+            let message = format!("a handler with `strategy: {word}` never tries the step again");
             let help = "use `strategy: recovery`, or remove `max_attempts`";
             self.report(Diagnostic::error(node.span, message).help(help));
         }

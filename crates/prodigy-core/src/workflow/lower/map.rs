@@ -42,6 +42,7 @@ impl Lower<'_> {
         let selection = self.selection(&mut fields);
         let max_parallel = fields.take("max_parallel").and_then(|node| self.count(node));
         let timeout = fields.take_either("agent_timeout_secs", "agent_timeout");
+        let timeout = fields.take("timeout_per_agent").or(timeout);
         let agent_timeout = timeout.and_then(|node| self.limit(node));
         let on_conflict = fields.take("on_conflict");
         if let (Some(node), Some(Isolation::Shared)) = (on_conflict, isolation) {

@@ -1,6 +1,6 @@
 //! Asking people to agree, and what they answer.
 
-use std::{cell::RefCell, collections::BTreeSet, path::Path, sync::Arc};
+use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 use prodigy_core::{
     audit::{AuditOutcome, IdentityKind, NewRecord},
@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     audit,
+    governance::SignersFiles,
     store::{JobLock, fixture::at},
 };
 
@@ -98,7 +99,8 @@ impl Office {
 
     fn answer(&self, by: &str, seconds: i64, vote: Vote, expect: &str) -> Result<Answered, String> {
         let item = self.world.item(1);
-        let answer = Answer { item: &item, vote, expect, key: None, root: Path::new("/") };
+        let signers = SignersFiles::default();
+        let answer = Answer { item: &item, vote, expect, key: None, signers: &signers };
         let answered =
             self.with(by, seconds, |asking, lock, trail| asking.answer(lock, answer, trail));
         answered.map_err(|error| match &error {

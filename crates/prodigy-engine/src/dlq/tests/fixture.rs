@@ -146,7 +146,7 @@ impl World {
     }
 
     pub(super) fn index(&self) -> String {
-        std::fs::read_to_string(self.home.layout.dlq_index(&self.home.job)).unwrap_or_default()
+        std::fs::read_to_string(self.home.layout.dlq_log(&self.home.job)).unwrap_or_default()
     }
 
     /// Shows the entries in the order in which they are listed.
@@ -181,7 +181,8 @@ impl World {
             let attempts: Vec<String> = attempts
                 .map(|detail| format!("{} {}", detail.attempt_number, detail.reason_code))
                 .collect();
-            let left = if entry.worktree_artifacts.is_some() { ", left something" } else { "" };
+            let is_kept = entry.worktree_artifacts.as_ref().is_some_and(|left| left.preserved);
+            let left = if is_kept { ", left something" } else { "" };
             format!("{} {}: {}{left}", entry.item_id, word(entry.status), attempts.join(", "))
         });
         lines.collect::<Vec<_>>().join("\n")
@@ -189,11 +190,10 @@ impl World {
 
     /// Returns the files of the entries, by name.
     pub(super) fn files(&self) -> Vec<(String, String)> {
-        let directory = self.home.layout.dlq_items_dir(&self.home.job);
-        if !directory.exists() {
-            return Vec::new();
-        }
-        let files = crate::store::fixture::files_in(&directory).into_iter();
+        let (layout, job) = (&self.home.layout, &self.home.job);
+        let directories = [layout.dlq_items_dir(job), layout.dlq_resolved_dir(job)];
+        let there = directories.iter().filter(|directory| directory.exists());
+        let files = there.flat_map(|directory| crate::store::fixture::files_in(directory));
         files.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect()
     }
 }

@@ -127,7 +127,7 @@ fn what_is_wrong_with_the_files_is_found_and_put_right() {
     write_atomic(&world.file(2), text.replace("exit code 2", "exit code 3").as_bytes()).unwrap();
     let other = world.home.layout.dlq_items_dir(&world.home.job).join("item-9.json");
     write_atomic(&other, b"{}").unwrap();
-    let index = world.home.layout.dlq_index(&world.home.job);
+    let index = world.home.layout.dlq_log(&world.home.job);
     let lines = fs::read_to_string(&index).unwrap();
     let without: Vec<&str> = lines.lines().filter(|line| !line.contains("item-003")).collect();
     write_atomic(&index, format!("{}\n", without.join("\n")).as_bytes()).unwrap();

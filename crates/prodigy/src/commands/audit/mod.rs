@@ -1,5 +1,6 @@
 //! `prodigy audit`.
 
+mod restart;
 mod show;
 mod verify;
 
@@ -24,12 +25,14 @@ const SCHEMA_VERSION: u32 = 1;
 pub(crate) enum AuditCommand {
     Verify(verify::VerifyAuditArgs),
     Show(show::ShowAuditArgs),
+    Restart(restart::RestartAuditArgs),
 }
 
 pub(super) fn run(args: &Args, command: &AuditCommand, out: &mut Output) -> Result<Exit, CliError> {
     match command {
         AuditCommand::Verify(command) => verify::run(args, command, out),
         AuditCommand::Show(command) => show::run(args, command, out),
+        AuditCommand::Restart(command) => restart::run(args, command, out),
     }
 }
 

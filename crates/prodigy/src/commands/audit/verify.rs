@@ -2,7 +2,7 @@
 
 use prodigy_core::audit::Verified;
 use prodigy_engine::{
-    audit::{self, reference},
+    audit::{self, TrailReview, reference},
     store::Layout,
 };
 use serde_json::{Value, json};
@@ -21,6 +21,9 @@ use crate::{
 ///
 /// The check finds what was done without prodigy. It cannot find what somebody did who may
 /// write both the file and the repository and makes the whole trail anew, its anchor included.
+/// The journals of the repository are read too: a replay that they hold and the trail does not is missing
+/// in it, also if the trail was deleted with its anchor. Records that are earlier than the one before them
+/// are noted: a clock was set back.
 ///
 /// Exit codes: 1 if the audit trail is not what was recorded.
 #[derive(clap::Args, Debug)]
@@ -46,7 +49,7 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
     let layout = context::layout(&context::home(args)?, &repo)?;
-    let (finding, details) = match audit::verify(&layout, &repo) {
+    let (mut finding, mut details) = match audit::verify(&layout, &repo) {
         Ok(verified) => (finding(&verified), details(&verified)),
         // An anchor that holds something else is a finding, and the worst of them.
         Err(error @ audit::Error::NoHead { .. }) => {
@@ -55,6 +58,8 @@ pub(super) fn run(
         }
         Err(error) => return Err(audit_error(error)),
     };
+    let review = audit::review(&layout).map_err(audit_error)?;
+    compare(&review, &mut finding, &mut details);
     if command.json {
         let mut document = json!({ "schema_version": SCHEMA_VERSION, "status": finding.status });
         if let (Value::Object(fields), Value::Object(details)) = (&mut document, details) {
@@ -72,6 +77,34 @@ pub(super) fn run(
         }
     }
     Ok(if finding.is_whole { Exit::Success } else { Exit::Failure })
+}
+
+/// Adds what the clock and the journals say about the trail.
+fn compare(review: &TrailReview, finding: &mut Finding, details: &mut Value) {
+    let TrailReview { backwards, unrecorded } = review;
+    if let Value::Object(details) = details {
+        details.insert("backwards".to_owned(), json!(backwards));
+        let missing =
+            unrecorded.iter().map(|(job, replays)| json!({ "job": job, "replays": replays }));
+        details.insert("unrecorded".to_owned(), missing.collect());
+    }
+    for record in backwards {
+        finding.left.push(format!(
+            "  record {record} is earlier than the one before it: a clock was set back"
+        ));
+    }
+    if unrecorded.is_empty() {
+        return;
+    }
+    if finding.is_whole {
+        let left = std::mem::take(&mut finding.left);
+        let line = "broken: records are missing that the journals hold".to_owned();
+        *finding = Finding { left, ..broken("missing", line) };
+    }
+    for (job, replays) in unrecorded {
+        let replays = count(*replays, "replay");
+        finding.left.push(format!("  the journal of job `{job}` holds {replays} more"));
+    }
 }
 
 /// Puts what was found into words.
@@ -143,12 +176,10 @@ fn details(verified: &Verified) -> Value {
 /// Says how to go on with a trail that cannot be relied on.
 fn note_way_out(layout: &Layout, out: &mut Output) {
     let file = quoted(&layout.audit_file());
+    out.note(format_args!(
+        "\nWhat the records say cannot be relied on. Put {file} back from a backup; if there is"
+    ));
     out.note(
-        "\nWhat the records say cannot be relied on. Put the file back from a backup; if there",
+        "none, `prodigy audit restart --reason TEXT` keeps what is left and begins a new trail",
     );
-    out.note("is none, keep what is left and begin a new trail:");
-    if layout.audit_file().exists() {
-        out.note(format_args!("  mv {file} {file}.kept"));
-    }
-    out.note(format_args!("  git update-ref -d {}", reference(layout)));
 }

@@ -44,7 +44,8 @@ pub(crate) struct AnalyzeArgs {
 }
 
 pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Result<Exit, CliError> {
-    let groups = gathered(args, of_jobs(args, command.job.as_ref())?, out);
+    let mut jobs = of_jobs(args, command.job.as_ref())?;
+    let groups = gathered(args, &mut jobs, out);
     let limit = command.limit.map(NonZeroUsize::get);
     let sorted = groups.sorted();
     let program = context::program(args);
@@ -60,11 +61,13 @@ pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Resul
             "groups": shown.map(|group| with_command(group, &program)).collect::<Vec<_>>(),
         });
         out.raw(format!("{document:#}\n").as_bytes())?;
-        return Ok(Exit::Success);
+        return Ok(jobs.exit());
     }
     if sorted.is_empty() {
-        out.note("there are no open dead letters");
-        return Ok(Exit::Success);
+        if jobs.skipped == 0 {
+            out.note("there are no open dead letters");
+        }
+        return Ok(jobs.exit());
     }
     let causes = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
     out.line(format_args!("{}: {}", count(causes, "cause"), totals(&groups)))?;
@@ -85,11 +88,11 @@ pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Resul
         let left = sorted.len() - limit;
         out.note(format_args!("\nand {left} more; `--limit {}` shows them all", sorted.len()));
     }
-    Ok(Exit::Success)
+    Ok(jobs.exit())
 }
 
 /// Gathers the entries of jobs by cause.
-fn gathered(args: &Args, mut jobs: Jobs, out: &mut Output) -> Groups {
+fn gathered(args: &Args, jobs: &mut Jobs, out: &mut Output) -> Groups {
     let mut groups = Groups::new(clock::now());
     while let Some(letters) = jobs.next(out) {
         let reading = Reading::of(args, &letters, out);

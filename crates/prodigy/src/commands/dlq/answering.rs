@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use prodigy_core::{
+    audit::AuditAction,
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
     replay::approval::{FEWEST_DIGITS, Vote, is_name_of_digest},
@@ -77,6 +78,11 @@ impl AnswerArgs {
         }
         let (layout, job) = find_job(args, &self.job)?;
         let authority = Authority::of(args, &layout, &job, out)?;
+        let action = match vote {
+            Vote::Approve => AuditAction::Approve,
+            Vote::Reject => AuditAction::Reject,
+        };
+        authority.refuse_automation(action, std::slice::from_ref(&self.item))?;
         let key = self.key(&authority)?;
         let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
         let queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
@@ -94,11 +100,12 @@ impl AnswerArgs {
             vote,
             expect: &self.expect,
             key: key.as_ref(),
-            root: authority.repo.root(),
+            signers: &authority.policy.signers,
         };
         let audit = authority.audit()?;
         let mut trail = |records| audit.append(records, clock::now()).map(drop);
-        let asking = authority.asking(&queue, &bench, reason);
+        let reason = authority.masked(reason);
+        let asking = authority.asking(&queue, &bench, &reason);
         let answered = asking.answer(&lock, answer, &mut trail);
         let answered = answered.map_err(|error| answer_error(error, vote, &job))?;
         Ok(Taken { entry, answered, by: authority.by.clone() })

@@ -127,6 +127,8 @@ impl<'a> Request<'a> {
         if shown.workflow_hash != entry.workflow_hash {
             facts.push(("workflow", "another than the one it failed with".to_owned()));
         }
+        let commit: String = shown.commit.chars().take(10).collect();
+        facts.push(("commit", commit));
         let effects = shown.effects.iter().map(|(key, state)| format!("{key} is {state}"));
         facts.extend(effects.map(|effect| ("outside", effect)));
         let evidence = shown.evidence.iter().flat_map(|said| said.lines());

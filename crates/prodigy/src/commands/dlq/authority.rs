@@ -12,16 +12,18 @@ use prodigy_core::{
 use prodigy_engine::{
     audit::{self, Audit},
     clock,
-    dlq::{AmendError, Amending, Amendment, Asking, Bench, Queue},
+    dlq::{AmendError, Amending, Amendment, Asking, Bench, MergeHistory, Queue, ReplayBase},
     git::Repo,
-    run::{Check, CheckedEffect, PolicyInForce},
+    governance::{PolicyInForce, PolicySource},
+    process::ProcessOrigin,
+    run::{Check, CheckedEffect},
     store::{JobLock, Layout},
 };
 
 use super::queues::queue_error;
 use crate::{
     cli::Args,
-    commands::{audit::audit_error, context, resume, setup},
+    commands::{audit::audit_error, context, resume, secrets::without, setup},
     error::{CliError, explained},
     exit::Exit,
     output::Output,
@@ -65,9 +67,22 @@ impl Authority {
         file: Option<&File>,
         out: &mut Output,
     ) -> Result<Self, CliError> {
+        let target = MergeHistory::read(layout, job).map_err(queue_error)?.target;
+        Self::deciding(args, layout, job, file, target, out)
+    }
+
+    /// Finds what decides, by the policy of a branch.
+    fn deciding(
+        args: &Args,
+        layout: &Layout,
+        job: &JobId,
+        file: Option<&File>,
+        target: Option<String>,
+        out: &mut Output,
+    ) -> Result<Self, CliError> {
         let started = context::started(layout, job)?;
         let repo = context::repo(Some(Path::new(&started.repository)))?;
-        let policy = in_force(repo.root(), out)?;
+        let policy = in_force(&repo, layout, target, out)?;
         let profile = started.profile.as_deref();
         // What cannot be told counts as unchanged; a replay says what is wrong.
         let run = file.and_then(|file| setup::run_facts(args, file, profile, repo.root()).ok());
@@ -83,7 +98,7 @@ impl Authority {
     /// Returns what would decide over entries with another policy.
     pub(super) fn bench_of(&self, queue: &Queue, policy: Arc<Policy>) -> Result<Bench, CliError> {
         let bench = Bench::new(policy, self.run.clone(), queue).map_err(queue_error)?;
-        Ok(bench.among(self.started.by.clone(), Some(self.by.clone())))
+        Ok(bench.among(self.started.by.clone(), Some(self.by.clone())).on(self.base()))
     }
 
     /// Returns what decides over entries for whoever is asked to agree to a replay.
@@ -92,7 +107,32 @@ impl Authority {
         let newest = stored.and_then(|file| resume::newest(&file, &self.started.workflow_file));
         let policy = Arc::clone(&self.policy.policy);
         let bench = Bench::new(policy, self.run.clone(), queue).map_err(queue_error)?;
-        Ok(bench.among(self.started.by.clone(), None).or_newest(newest))
+        Ok(bench.among(self.started.by.clone(), None).or_newest(newest).on(self.base()))
+    }
+
+    /// Returns the commit that a replay would run on.
+    fn base(&self) -> ReplayBase {
+        ReplayBase::new(self.repo.clone(), self.layout.clone(), self.job.clone())
+    }
+
+    /// Refuses a decision that a running step takes, and records that it was tried.
+    pub(super) fn refuse_automation(
+        &self,
+        action: AuditAction,
+        entries: &[String],
+    ) -> Result<(), CliError> {
+        if !ProcessOrigin::of_process().is_automation {
+            return Ok(());
+        }
+        let refused = |entry: &String| {
+            let mut record = NewRecord { entry: entry.clone(), ..self.record(action) };
+            record.decision = Some("automation".to_owned());
+            record.with_outcome(AuditOutcome::Refused)
+        };
+        let nameless = [String::new()];
+        let entries = if entries.is_empty() { &nameless } else { entries };
+        append(&self.audit()?, entries.iter().map(refused).collect())?;
+        Err(automation_error(action))
     }
 
     /// Returns who asks people to agree, or answers.
@@ -105,6 +145,15 @@ impl Authority {
         let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
         let identity = IdentityKind::Asserted;
         Asking { queue, bench, amending: Amending { layout, job, by, identity, reason, now } }
+    }
+
+    /// Returns a text that is recorded without the secrets that are known here.
+    pub(super) fn masked(&self, text: &str) -> String {
+        let file = workflow_file::stored(&self.layout.state_dir(&self.job)).ok();
+        match &file {
+            Some(file) => without(text, &file.loaded.workflow.secrets, &file.directory),
+            None => without(text, &[], self.repo.root()),
+        }
     }
 
     /// Opens the audit trail.
@@ -126,8 +175,11 @@ impl Authority {
         asked: Check,
         out: &mut Output,
     ) -> Result<Vec<CheckedEffect>, CliError> {
-        let audit = self.audit()?;
         let action = if asked.compensate { AuditAction::Compensate } else { AuditAction::Check };
+        if asked.compensate {
+            self.refuse_automation(action, &[])?;
+        }
+        let audit = self.audit()?;
         let record = |item: String| NewRecord { entry: item, ..self.record(action) };
         let records: Vec<_> = match &asked.items {
             Some(items) => items.iter().map(|item| record(item.to_string())).collect(),
@@ -149,7 +201,12 @@ impl Authority {
         identity: IdentityKind,
         reason: &str,
     ) -> Result<Vec<ItemId>, CliError> {
+        if let Some(action) = decided_by_people(amendment) {
+            let entries: Vec<_> = items.iter().map(ToString::to_string).collect();
+            self.refuse_automation(action, &entries)?;
+        }
         let audit = self.audit()?;
+        let reason = &*self.masked(reason);
         let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
         let amending = Amending { layout, job, by, identity, reason, now };
         let mut trail = |records| audit.append(records, clock::now()).map(drop);
@@ -169,13 +226,18 @@ pub(super) fn bench_to_read(
     queue: &Queue,
     out: &mut Output,
 ) -> Option<Bench> {
-    let repository = context::started(layout, job).ok().map(|started| started.repository);
-    if !repository.is_some_and(|root| Path::new(&root).is_dir()) {
+    let started = context::started(layout, job).ok();
+    if !started.as_ref().is_some_and(|started| Path::new(&started.repository).is_dir()) {
         // Of a job of an older program, or of a repository that is gone, there are only the
         // entries.
         return Bench::new(Arc::new(Policy::builtin().clone()), None, queue).ok();
     }
-    let found = Authority::of(args, layout, job, out).and_then(|found| found.bench(queue));
+    // A branch that was named later is found where something is decided: that takes the whole
+    // journal.
+    let target = started.and_then(|started| started.target_branch);
+    let file = workflow_file::stored(&layout.state_dir(job)).ok();
+    let found = Authority::deciding(args, layout, job, file.as_ref(), target, out)
+        .and_then(|found| found.bench(queue));
     match found {
         Ok(bench) => {
             let is_running = JobLock::holder(layout, job).is_ok_and(|holder| holder.is_some());
@@ -191,20 +253,56 @@ pub(super) fn bench_to_read(
     }
 }
 
-/// Reads the policy of a repository, and remembers its file so that a change of it shows.
+/// Reads the policy of the branch that a job merges into, in a way that shows a change of it.
 pub(in crate::commands) fn in_force(
-    root: &Path,
+    repo: &Repo,
+    layout: &Layout,
+    target: Option<String>,
     out: &mut Output,
 ) -> Result<PolicyInForce, CliError> {
-    let file = root.join(replay_policy::FILE);
-    // Looked at first: if it changes before it is read, that shows later.
-    let seen = PolicyInForce::look(&file).map_err(context::store_error)?;
-    let policy = replay_policy::load(root, out)?;
-    Ok(PolicyInForce::new(Arc::new(policy), file, seen))
+    let source = PolicySource::new(repo.clone(), layout.clone(), target);
+    let committed = replay_policy::committed(&source, out)?;
+    Ok(PolicyInForce::new(committed, source))
+}
+
+/// Returns the action of a change that only people make; keeping an entry back is open to all.
+fn decided_by_people(amendment: &Amendment) -> Option<AuditAction> {
+    match amendment {
+        Amendment::Quarantine { .. } => None,
+        Amendment::Drop => Some(AuditAction::Drop),
+        Amendment::Clear => Some(AuditAction::Clear),
+        Amendment::Adopt => Some(AuditAction::Adopt),
+        Amendment::Release => Some(AuditAction::Release),
+        Amendment::Edit(_) => Some(AuditAction::Edit),
+    }
+}
+
+/// Returns that a running step cannot decide something.
+pub(in crate::commands) fn automation_error(action: AuditAction) -> CliError {
+    let what = match action {
+        AuditAction::Approve => "approve a replay",
+        AuditAction::Reject => "reject a replay",
+        AuditAction::ConfirmPolicy => "confirm a policy",
+        AuditAction::Compensate => "undo what was changed outside",
+        AuditAction::Replay | AuditAction::RequestApproval => "replay dead letters",
+        AuditAction::Adopt
+        | AuditAction::Drop
+        | AuditAction::Clear
+        | AuditAction::Quarantine
+        | AuditAction::Release
+        | AuditAction::Edit
+        | AuditAction::Check
+        | AuditAction::AcceptLostEnd
+        | AuditAction::RestartTrail
+        | AuditAction::Purge
+        | AuditAction::Remove => "decide over dead letters",
+    };
+    CliError::new(Exit::ReplayDenied, format!("a step of a job cannot {what}"))
+        .with_hint("a person decides that, in a terminal that no job has started")
 }
 
 /// Turns an error about a change into one for people.
-pub(super) fn amend_error(error: AmendError) -> CliError {
+pub(in crate::commands) fn amend_error(error: AmendError) -> CliError {
     match error {
         AmendError::Queue(error) => queue_error(error),
         AmendError::Audit(error) => {

@@ -70,9 +70,10 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
     let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
     let authority = Authority::with(args, &layout, &job, Some(&file), out)?;
     let world = setup::World {
+        verbose: false,
         home: context::prepared_home(args)?,
         repo: authority.repo.clone(),
-        profile: started.profile,
+        profile: started.profile.clone(),
         max_parallel: None,
         junit: None,
         rehearsal: None,
@@ -84,6 +85,7 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
         items: (!items.is_empty()).then_some(items),
         compensate: command.compensate,
         by: authority.by.clone(),
+        recorded: resume::recorded(&stored, &started),
     };
     let checked = authority.check(args, world, file, asked, out)?;
     let is_known = checked.iter().all(|one| one.problem.is_none() && !one.state.is_open());

@@ -7,7 +7,7 @@ use prodigy_core::{
     dlq::EntryStatus,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::dlq::Amendment;
+use prodigy_engine::{dlq::Amendment, store::Layout};
 
 use super::{
     authority::Authority,
@@ -70,6 +70,31 @@ pub(super) fn run(args: &Args, command: &ClearArgs, out: &mut Output) -> Result<
         out.note(format_args!("{} stay", open(found.kept)));
     }
     Ok(Exit::Success)
+}
+
+/// Returns the closed entries of a job.
+pub(in crate::commands) fn closed_entries(
+    args: &Args,
+    job: &JobId,
+    out: &mut Output,
+) -> Result<Vec<ItemId>, CliError> {
+    let letters = of_job(args, job, out)?;
+    let items = found(&letters, false, out).items;
+    Ok(items.into_iter().map(|(item, _)| item).collect())
+}
+
+/// Deletes the closed entries of a job.
+pub(in crate::commands) fn clear_closed(
+    args: &Args,
+    layout: &Layout,
+    job: &JobId,
+    reason: &str,
+    out: &mut Output,
+) -> Result<(), CliError> {
+    let items = closed_entries(args, job, out)?;
+    let authority = Authority::of(args, layout, job, out)?;
+    let (amendment, identity) = (Amendment::Clear, IdentityKind::Asserted);
+    authority.amend(None, &items, &amendment, identity, reason).map(drop)
 }
 
 /// What there is to delete.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{
     advice::suggestion,
     outcome::{self, meaning},
+    queues::{WITH_EXPORT, ways_out},
     table::Table,
     words::{class_name, status_name},
 };
@@ -38,9 +39,10 @@ const LONGEST: usize = 400;
 pub(super) fn show(
     entry: &DeadLetteredItem,
     ruling: Option<&Ruling<'_>>,
+    has_journal: bool,
     out: &mut Output,
 ) -> Result<(), CliError> {
-    for (name, value) in facts(entry, ruling) {
+    for (name, value) in facts(entry, ruling, has_journal) {
         out.line(format_args!("{name:<12}{}", one_line(&value)))?;
     }
     output(entry, out)?;
@@ -50,7 +52,11 @@ pub(super) fn show(
 }
 
 /// Returns what there is to say in a line each, by name.
-fn facts(entry: &DeadLetteredItem, ruling: Option<&Ruling<'_>>) -> Vec<(&'static str, String)> {
+fn facts(
+    entry: &DeadLetteredItem,
+    ruling: Option<&Ruling<'_>>,
+    has_journal: bool,
+) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("item", format!("{} of job {}", entry.item_id, entry.job_id)),
         ("status", status(entry)),
@@ -67,8 +73,14 @@ fn facts(entry: &DeadLetteredItem, ruling: Option<&Ruling<'_>>) -> Vec<(&'static
         facts.push(("replay", meaning(ruling.verdict).to_owned()));
         facts.push(("because", ruling.explain().join("; ")));
     }
+    if !has_journal {
+        facts.push(("replay", "it cannot be replayed: its job has no journal".to_owned()));
+    }
     facts.extend(outside(entry));
-    if entry.status == EntryStatus::Open {
+    if entry.status == EntryStatus::Open && !has_journal {
+        let to_do = format!("export its item and run it in a new job, with {WITH_EXPORT}");
+        facts.push(("to do", to_do));
+    } else if entry.status == EntryStatus::Open {
         facts.push(("to do", suggestion(entry.reason_code).to_owned()));
     }
     facts.extend(entry.not_before.map(|at| ("not before", second(at))));
@@ -222,22 +234,24 @@ fn left_behind(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliErro
     let left = entry.worktree_artifacts.clone().unwrap_or_default();
     let mut rows = Vec::new();
     rows.extend(log(entry).map(|path| ("log", path.to_owned())));
-    if let Some(path) = &left.worktree_path {
+    // A worktree that others work in by now, and a branch without commits, lead nowhere.
+    if let Some(path) = left.worktree_path.as_ref().filter(|_| left.is_worth_showing()) {
         let kept = if left.preserved { "" } else { " (not kept)" };
         rows.push(("worktree", format!("{path}{kept}")));
     }
-    rows.extend(left.branch_name.clone().map(|branch| ("branch", branch)));
+    let branch = left.branch_name.clone().filter(|_| left.has_branch());
+    rows.extend(branch.map(|branch| ("branch", branch)));
     rows.extend(left.patch_file.clone().map(|patch| ("patch", patch)));
-    if rows.is_empty() && left.uncommitted_changes.is_none() {
+    if rows.is_empty() && left.changes().is_none() {
         return Ok(());
     }
     out.line("\nleft behind")?;
     for (name, value) in rows {
         out.line(format_args!("  {name:<10}{}", one_line(&value)))?;
     }
-    if let Some(changes) = left.uncommitted_changes.filter(|changes| !changes.trim().is_empty()) {
+    if let Some(changes) = left.changes().filter(|changes| !changes.trim().is_empty()) {
         out.line("  not committed")?;
-        for line in first_lines(&changes, CHANGED_LINES) {
+        for line in first_lines(changes, CHANGED_LINES) {
             out.line(format_args!("    {}", one_line(&line)))?;
         }
     }
@@ -270,7 +284,10 @@ pub(super) fn next(
     let (job, item) = (&entry.job_id, &entry.item_id);
     let mut next = Vec::new();
     if !has_job {
-        return entry.worktree_artifacts.as_ref().map(places).unwrap_or_default();
+        let [export, run] = ways_out(program, job);
+        next.extend([("export it", export), ("run it anew", run)]);
+        next.extend(entry.worktree_artifacts.iter().flat_map(places));
+        return next;
     }
     let is_open = entry.status == EntryStatus::Open;
     // What is spent stays spent: only another workflow has more to spend.

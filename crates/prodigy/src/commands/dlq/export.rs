@@ -62,18 +62,20 @@ pub(super) fn run(
     out: &mut Output,
 ) -> Result<Exit, CliError> {
     match &command.output {
-        None => export(args, command, out, |text, out| out.raw(text.as_bytes()))?,
+        None => export(args, command, out, |text, out| out.raw(text.as_bytes())),
         Some(path) => {
             output_file::check(path)?;
-            output_file::write(path, |file| {
-                export(args, command, out, |text, _| {
+            let mut exit = Exit::Success;
+            output_file::write::<CliError>(path, |file| {
+                exit = export(args, command, out, |text, _| {
                     let written = file.write_all(text.as_bytes());
                     written.map_err(|error| OutputFileError::new(path, error).into())
-                })
+                })?;
+                Ok(())
             })?;
+            Ok(exit)
         }
     }
-    Ok(Exit::Success)
 }
 
 /// Writes the entries one by one.
@@ -82,9 +84,9 @@ fn export(
     command: &ExportLettersArgs,
     out: &mut Output,
     mut write: impl FnMut(&str, &mut Output) -> Result<(), CliError>,
-) -> Result<(), CliError> {
+) -> Result<Exit, CliError> {
     let chosen = command.choice.read()?;
-    let jobs = of_jobs(args, command.job.as_ref())?;
+    let mut jobs = of_jobs(args, command.job.as_ref())?;
     let statuses = if command.all { ANY } else { UNSETTLED };
     match command.format {
         LetterForm::Json => write("[", out)?,
@@ -93,7 +95,7 @@ fn export(
         LetterForm::Md => write("# Dead letters\n", out)?,
     }
     let mut between = "\n";
-    each(jobs, &chosen, statuses, out, |letters, heading, out| {
+    each(&mut jobs, &chosen, statuses, out, |letters, heading, out| {
         let entry = match letters.queue.entry(&heading.item_id) {
             Ok(Some(entry)) => entry,
             // It was deleted since.
@@ -112,7 +114,10 @@ fn export(
         between = ",\n";
         write(&text, out)
     })?;
-    if command.format == LetterForm::Json { write("\n]\n", out) } else { Ok(()) }
+    if command.format == LetterForm::Json {
+        write("\n]\n", out)?;
+    }
+    Ok(jobs.exit())
 }
 
 /// Returns an entry on one line.

@@ -105,8 +105,10 @@ pub(super) fn page(entry: &DeadLetteredItem) -> String {
     let log = last.and_then(|last| last.json_log_location.as_deref());
     facts.extend(log.map(|log| ("log", code(log))));
     if let Some(left) = &entry.worktree_artifacts {
-        facts.extend(left.worktree_path.as_deref().map(|path| ("worktree", code(path))));
-        facts.extend(left.branch_name.as_deref().map(|branch| ("branch", code(branch))));
+        let path = left.worktree_path.as_deref().filter(|_| left.is_worth_showing());
+        facts.extend(path.map(|path| ("worktree", code(path))));
+        let branch = left.branch_name.as_deref().filter(|_| left.has_branch());
+        facts.extend(branch.map(|branch| ("branch", code(branch))));
         facts.extend(left.patch_file.as_deref().map(|patch| ("patch", code(patch))));
     }
     let mut page = format!("\n## {} of job {}\n\n", entry.item_id, entry.job_id);

@@ -6,7 +6,7 @@ use prodigy_core::{
     dlq::{DeadLetteredItem, Unreadable},
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store;
+use prodigy_engine::{dlq::entry_file, store};
 
 use super::{
     chosen::no_entry,
@@ -37,7 +37,7 @@ pub(crate) struct InspectArgs {
 pub(super) fn run(args: &Args, command: &InspectArgs, out: &mut Output) -> Result<Exit, CliError> {
     let letters = of_job(args, &command.job, out)?;
     let (path, text) = stored(&letters, &command.item)?;
-    let read = DeadLetteredItem::read(&text, &letters.job);
+    let read = DeadLetteredItem::read(&text, &entry_file(&path, &letters.job));
     if matches!(read, Err(Unreadable::Shape(_))) {
         out.raw(text.as_bytes())?;
     } else {

@@ -55,20 +55,22 @@ pub(super) fn run(
     out: &mut Output,
 ) -> Result<Exit, CliError> {
     let mut chosen = command.choice.read()?;
-    let jobs = of_jobs(args, command.job.as_ref())?;
+    let mut jobs = of_jobs(args, command.job.as_ref())?;
     if command.json {
         return document(args, jobs, command, &chosen, out);
     }
     chosen.limit.get_or_insert(SHOWN);
     let mut listing = Listing::new(command.job.is_none(), command.all);
-    let left = each(jobs, &chosen, command.statuses(), out, |letters, heading, out| {
+    let left = each(&mut jobs, &chosen, command.statuses(), out, |letters, heading, out| {
         listing.take(args, letters, &heading, out)
     })?;
     listing.end(out)?;
     out.flush()?;
     if listing.rows == 0 {
-        nothing(command, &chosen, out);
-        return Ok(Exit::Success);
+        if jobs.skipped == 0 {
+            nothing(command, &chosen, out);
+        }
+        return Ok(jobs.exit());
     }
     let limit = chosen.limit.unwrap_or(SHOWN);
     match left {
@@ -84,7 +86,7 @@ pub(super) fn run(
         }
     }
     note_next(&next(args, &listing), out)?;
-    Ok(Exit::Success)
+    Ok(jobs.exit())
 }
 
 impl ListLettersArgs {
@@ -96,23 +98,25 @@ impl ListLettersArgs {
 /// Prints the entries as one document, as they are read.
 fn document(
     args: &Args,
-    jobs: Jobs,
+    mut jobs: Jobs,
     command: &ListLettersArgs,
     chosen: &Chosen,
     out: &mut Output,
 ) -> Result<Exit, CliError> {
     let mut list = JsonList::begin("entries", out)?;
     let mut reading: Option<(JobId, Reading)> = None;
-    let left = each(jobs, chosen, command.statuses(), out, |letters, heading, out| {
+    let left = each(&mut jobs, chosen, command.statuses(), out, |letters, heading, out| {
         if reading.as_ref().is_none_or(|(job, _)| *job != letters.job) {
             reading = Some((letters.job.clone(), Reading::of(args, letters, out)));
         }
         let known = reading.as_ref();
+        let mut heading = heading;
+        heading.reprocess_eligible &= known.is_some_and(|(_, reading)| reading.has_journal);
         let verdict = known.and_then(|(_, reading)| reading.verdict(letters, &heading));
         list.push(&row_document(&letters.job, &heading, verdict), out)
     })?;
     list.end(&[("more", json!(!matches!(left, Left::Nothing)))], out)?;
-    Ok(Exit::Success)
+    Ok(jobs.exit())
 }
 
 /// A listing that is being printed.
@@ -160,13 +164,17 @@ impl Listing {
             self.reading = Some(Reading::of(args, letters, out));
         }
         let verdict = self.reading.as_ref().and_then(|known| known.verdict(letters, heading));
+        let has_journal = self.reading.as_ref().is_some_and(|known| known.has_journal);
         self.rows += 1;
         self.first.get_or_insert_with(|| (letters.job.clone(), heading.item_id.clone()));
         let (_, pattern) = pattern_parts(&heading.error_pattern);
         let mut cells = vec![
             heading.item_id.to_string(),
             heading.reason_code.to_string(),
-            replay(verdict).to_owned(),
+            with_owner(
+                if has_journal { replay(verdict) } else { "no" },
+                heading.standing.owner.as_deref(),
+            ),
             heading.attempts.to_string(),
             minute(heading.last_attempt),
             pattern.to_owned(),
@@ -189,6 +197,11 @@ fn replay(verdict: Option<Verdict>) -> &'static str {
         Some(verdict) => word(verdict),
         None => "?",
     }
+}
+
+/// Returns what the policy says, and who looks after the entry.
+fn with_owner(word: &str, owner: Option<&str>) -> String {
+    owner.map_or_else(|| word.to_owned(), |owner| format!("{word} ({owner})"))
 }
 
 fn table(names_status: bool) -> Table {

@@ -40,8 +40,10 @@ mod unfinished;
 mod words;
 
 pub(super) use self::{
-    authority::in_force,
+    authority::{amend_error, automation_error, in_force},
+    clear::{clear_closed, closed_entries},
     explain::explain,
+    queues::queue_error,
     table::{JsonList, Table},
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};

@@ -105,13 +105,16 @@ pub(super) fn next(program: &str, job: &JobId, item: &ItemId, need: Need) -> Str
         Need::Check => format!("{program} dlq check {job} {item}"),
         Need::Ask => format!("{program} dlq retry {job} {item}  (asks for it)"),
         Need::Approve => format!("{program} dlq approvals {job}"),
+        Need::Members => {
+            format!("name `members` in {}, and commit it", crate::replay_policy::FILE)
+        }
         Need::Release => format!("{program} dlq release {job} {item} --reason TEXT"),
         Need::Edit => format!("{program} dlq edit {job} {item} --set FIELD=VALUE --reason TEXT"),
         Need::Adopt => format!("{program} dlq adopt {job} {item} --reason TEXT"),
         Need::Force => format!("{program} dlq retry {job} --force {item} --reason TEXT"),
         Need::Wait(until) => format!("{program} dlq retry {job} {item}  (from {})", second(until)),
         Need::Idle => format!("{program} events {job} --follow"),
-        Need::Fsck => format!("{program} dlq fsck {job} --repair"),
+        Need::Fsck => format!("{program} dlq fsck {job}"),
         Need::Drop => format!("{program} dlq drop {job} {item} --reason TEXT"),
     }
 }

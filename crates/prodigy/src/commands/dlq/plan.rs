@@ -18,16 +18,11 @@ use super::{
     authority::Authority,
     outcome::{Outcome, Outcomes, entries, next, word},
     planning::{Passed, WhichArgs},
-    queues::queue_error,
+    queues::{find_to_replay, queue_error},
     table::JsonList,
 };
 use crate::{
-    cli::Args,
-    commands::{context, lookup::find_job},
-    error::CliError,
-    exit::Exit,
-    output::Output,
-    replay_policy,
+    cli::Args, commands::context, error::CliError, exit::Exit, output::Output, replay_policy,
 };
 
 /// Show what a replay would do, and change nothing
@@ -64,7 +59,7 @@ pub(super) fn run(
     command: &PlanReplayArgs,
     out: &mut Output,
 ) -> Result<Exit, CliError> {
-    let (layout, job) = find_job(args, &command.job)?;
+    let (layout, job) = find_to_replay(args, &command.job)?;
     let authority = Authority::of(args, &layout, &job, out)?;
     let queue = Queue::open(&layout, &job).map_err(queue_error)?;
     let is_running = JobLock::holder(&layout, &job).map_err(context::store_error)?.is_some();

@@ -37,18 +37,28 @@ pub(super) struct Letters {
     pub(super) queue: Queue,
 }
 
+impl Letters {
+    /// Returns whether the job has a journal; older programs, and homes that lost it, have none.
+    pub(super) fn has_journal(&self) -> bool {
+        self.layout.events_dir(&self.job).is_dir()
+    }
+}
+
 /// What the policy says about the entries of a job.
 pub(super) struct Reading {
     bench: Option<Bench>,
     now: Timestamp,
+    /// Entries of a job without a journal cannot be replayed.
+    pub(super) has_journal: bool,
 }
 
 impl Reading {
     /// Finds out what decides over the entries of a job.
     pub(super) fn of(args: &Args, letters: &Letters, out: &mut Output) -> Self {
         let Letters { layout, job, queue } = letters;
-        let bench = bench_to_read(args, layout, job, queue, out);
-        Self { bench, now: clock::now() }
+        let has_journal = letters.has_journal();
+        let bench = if has_journal { bench_to_read(args, layout, job, queue, out) } else { None };
+        Self { bench, now: clock::now(), has_journal }
     }
 
     /// Returns what the policy says about an entry, if that is known.
@@ -96,6 +106,31 @@ pub(super) fn of_jobs(args: &Args, job: Option<&JobId>) -> Result<Jobs, CliError
     Ok(Jobs { left, skipped: 0 })
 }
 
+/// Finds a job whose entries are to be replayed; one without a journal names the way out.
+pub(super) fn find_to_replay(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
+    find_job(args, job).map_err(|error| {
+        if find(args, job).is_err() {
+            return error;
+        }
+        let message =
+            format!("job `{job}` has no journal: its dead letters can be read and not be replayed");
+        let [export, run] = ways_out(&context::program(args), job);
+        CliError::new(Exit::Usage, message)
+            .with_hint(format!("`{export}`, then `{run}` with {WITH_EXPORT}"))
+    })
+}
+
+/// The input of a workflow that works on the items of exported entries.
+pub(super) const WITH_EXPORT: &str = "`input: entries.json` and `json_path: '$[*].item_data'`";
+
+/// Returns the commands that try the items of a job without a journal in a new one.
+pub(super) fn ways_out(program: &str, job: &JobId) -> [String; 2] {
+    [
+        format!("{program} dlq export {job} --format json --output entries.json"),
+        format!("{program} run WORKFLOW"),
+    ]
+}
+
 /// Finds a job by its id; one that only has dead letters, from an older program, is one too.
 fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
     find_job(args, job).or_else(|error| {
@@ -112,17 +147,23 @@ fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
 /// The jobs whose dead letters are asked for; the next one stands last.
 pub(super) struct Jobs {
     left: Vec<(Layout, JobId)>,
-    /// How many could not be opened.
+    /// How many could not be read, or only in part.
     pub(super) skipped: u32,
 }
 
 impl Jobs {
+    /// Returns the exit code of a listing: what could not be read is an error, not nothing.
+    pub(super) fn exit(&self) -> Exit {
+        if self.skipped == 0 { Exit::Success } else { Exit::Failure }
+    }
+
     /// Opens the next one that can be opened, and names those that cannot.
     pub(super) fn next(&mut self, out: &mut Output) -> Option<Letters> {
         while let Some((layout, job)) = self.left.pop() {
             match Queue::open(&layout, &job) {
                 Ok(queue) => {
                     warn_if_behind(&job, &queue, out);
+                    self.skipped += u32::from(queue.unreadable().is_some());
                     return Some(Letters { layout, job, queue });
                 }
                 Err(error) => {
@@ -149,7 +190,7 @@ pub(super) enum Left {
 ///
 /// An entry that cannot be read is named and left out.
 pub(super) fn each(
-    mut jobs: Jobs,
+    jobs: &mut Jobs,
     chosen: &Chosen,
     statuses: &[EntryStatus],
     out: &mut Output,
@@ -185,24 +226,35 @@ pub(super) fn skipped(job: &JobId, error: &CliError, out: &mut Output) {
     out.note(format_args!("warning: job `{job}`: {}", explained(error)));
 }
 
-/// Says that the files may say less than the journal.
+/// Warns that the files say less than the journal.
 fn warn_if_behind(job: &JobId, queue: &Queue, out: &mut Output) {
-    if let Some(error) = queue.behind() {
+    if let Some(error) = queue.unreadable() {
         let why = explained(error);
         out.note(format_args!(
-            "warning: job `{job}`: the newest dead letters may be missing here: {why}"
+            "warning: job `{job}`: the files of its dead letters cannot be read, so the journal is: {why}"
+        ));
+    } else if let Some(error) = queue.behind() {
+        let why = explained(error);
+        out.note(format_args!(
+            "warning: job `{job}`: the files of its dead letters cannot be completed, so the journal is read: {why}"
         ));
     }
 }
 
 /// Turns an error of the queue into one for people.
-pub(super) fn queue_error(error: dlq::Error) -> CliError {
+pub(in crate::commands) fn queue_error(error: dlq::Error) -> CliError {
     match error {
         dlq::Error::Store(store::Error::Locked { job, holder }) => {
             job_error(&job.clone(), store::Error::Locked { job, holder })
         }
         dlq::Error::Store(store::Error::NoJob { job }) => {
             job_error(&job.clone(), store::Error::NoJob { job })
+        }
+        dlq::Error::Store(store::Error::Elsewhere { job, host, home }) => {
+            job_error(&job.clone(), store::Error::Elsewhere { job, host, home })
+        }
+        dlq::Error::Store(store::Error::LostEnd { job, last, ahead }) => {
+            job_error(&job.clone(), store::Error::LostEnd { job, last, ahead })
         }
         dlq::Error::Store(error) => store_error(error),
         dlq::Error::Entry { .. } => {

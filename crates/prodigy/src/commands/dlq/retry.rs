@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, path::PathBuf, thread, time::Duration};
 
 use prodigy_core::{
-    audit::IdentityKind,
+    audit::{AuditAction, IdentityKind},
     event::{Mode, OptionChanges},
     ids::JobId,
     replay::{Rate, Velocity},
@@ -12,6 +12,7 @@ use prodigy_core::{
 use prodigy_engine::{
     clock,
     dlq::Queue,
+    lost_end::refuse_lost_end,
     run::{self, Check, Replay, Resumption, Which},
     store::{self, JobLock, Layout},
 };
@@ -20,17 +21,13 @@ use super::{
     authority::Authority,
     plan::Showing,
     planning::WhichArgs,
-    queues::queue_error,
+    queues::{find_to_replay, queue_error},
     replaying::{self, Plan},
     unfinished::is_unfinished,
 };
 use crate::{
     cli::Args,
-    commands::{
-        context,
-        lookup::{find_job, job_error},
-        resume, setup,
-    },
+    commands::{context, lookup::job_error, place, resume, setup},
     error::CliError,
     exit::Exit,
     output::Output,
@@ -113,6 +110,10 @@ pub(crate) struct RetryArgs {
     #[arg(long)]
     use_current_workflow: bool,
 
+    /// Work on the job here although another machine or home worked on it last, without asking
+    #[arg(long)]
+    here: bool,
+
     /// Write a JUnit report to this file at the end
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -127,7 +128,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
     if let Some(path) = &command.junit {
         output_file::check(path)?;
     }
-    let (layout, job) = find_job(args, &command.job)?;
+    let (layout, job) = find_to_replay(args, &command.job)?;
     let started = context::started(&layout, &job)?;
     if started.mode == Mode::Sequential {
         let message = format!("job `{job}` has no items, so nothing of it can be a dead letter");
@@ -138,12 +139,16 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
     let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
     let authority = Authority::with(args, &layout, &job, Some(&file), out)?;
     let program = context::program(args);
+    let reason = command.reason.as_deref().map(|reason| authority.masked(reason));
     if command.dry_run {
         let queue = Queue::open(&layout, &job).map_err(queue_error)?;
         let showing = Showing { program, job, queue, is_running: false };
         return showing.show(&authority, &command.which, command.json, out);
     }
+    authority.refuse_automation(AuditAction::Replay, &command.which.items)?;
+    place::confirm(&layout, &job, command.here, &format!("prodigy dlq retry {job}"), out)?;
     let mut lock = wait(command, &layout, &job, out)?;
+    refuse_lost_end(&layout, &job).map_err(|error| job_error(&job, error))?;
     let mut queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
     let meant = command.which.read(&queue, &job, asked_at)?;
     let mut plan = Plan::make(&authority, &queue, &job, &meant, command.verbose, out)?;
@@ -155,6 +160,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
             items: Some(plan.check.clone()),
             compensate: false,
             by: authority.by.clone(),
+            recorded: resume::recorded(&stored, &started),
         };
         look(args, command, &authority, &file, asked, out)?;
         lock = wait(command, &layout, &job, out)?;
@@ -167,7 +173,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
         job: &job,
         queue: &queue,
         lock: &lock,
-        reason: command.reason.as_deref(),
+        reason: reason.as_deref(),
         forced: &meant.forced,
     };
     handling.adopt(&plan, out)?;
@@ -184,13 +190,13 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
     let resumption = Resumption {
         job: job.clone(),
         lock,
-        changed: resume::changed(&file, &started),
+        changed: resume::changed(&file, &stored, &started),
         replay: Some(Replay {
             which: Which::Asked { wanted: plan.wanted, forced: meant.forced },
             rerun_reduce: command.rerun_reduce,
             by: authority.by.clone(),
             identity: IdentityKind::Asserted,
-            reason: command.reason.clone(),
+            reason: reason.clone(),
             velocity: velocity(command, &authority.policy.policy.velocity, out),
             policy: authority.policy.clone(),
         }),
@@ -214,6 +220,7 @@ fn world(
     file: &File,
 ) -> Result<setup::World, CliError> {
     Ok(setup::World {
+        verbose: false,
         home: context::prepared_home(args)?,
         repo: authority.repo.clone(),
         profile: authority.started.profile.clone(),

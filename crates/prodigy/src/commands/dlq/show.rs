@@ -60,9 +60,9 @@ pub(super) fn run(
         out.raw(document(&letters, &entry, ruling.as_ref()).as_bytes())?;
         return Ok(Exit::Success);
     }
-    entry::show(&entry, ruling.as_ref(), out)?;
-    let has_job = letters.layout.events_dir(&letters.job).is_dir();
-    let next = entry::next(&context::program(args), &entry, ruling.as_ref(), has_job);
+    let has_journal = letters.has_journal();
+    entry::show(&entry, ruling.as_ref(), has_journal, out)?;
+    let next = entry::next(&context::program(args), &entry, ruling.as_ref(), has_journal);
     note_next(&next, out)?;
     Ok(Exit::Success)
 }

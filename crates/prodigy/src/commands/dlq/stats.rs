@@ -48,7 +48,7 @@ pub(super) fn run(
         }
     }
     if command.json { tally.document(out) } else { tally.show(command.job.is_none(), out) }?;
-    Ok(Exit::Success)
+    Ok(jobs.exit())
 }
 
 /// What was counted.

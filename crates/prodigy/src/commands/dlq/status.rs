@@ -57,6 +57,9 @@ pub(crate) struct StatusArgs {
     prometheus: Option<PathBuf>,
 }
 
+/// The fault of an audit trail that was deleted with its anchor.
+const GONE: &str = "it is gone, although journals hold replays";
+
 /// All that is known.
 struct Status<'a> {
     job: Option<&'a JobId>,
@@ -103,8 +106,7 @@ pub(super) fn run(args: &Args, command: &StatusArgs, out: &mut Output) -> Result
 
 /// Returns what is worth an alert in a repository.
 fn rules(repo: &Repo, out: &mut Output) -> Result<Alerts, CliError> {
-    let policy = replay_policy::load(repo.root(), out)?;
-    let said = policy.alerts;
+    let said = replay_policy::load(repo.root(), out)?.alerts;
     // A policy that says nothing about alerts does not mean that nobody wants to know.
     Ok(if said == Alerts::default() { Alerts::usual() } else { said })
 }
@@ -131,6 +133,7 @@ fn look<'a>(
                     reason_code: heading.reason_code,
                     at: heading.last_attempt,
                     commit_state: heading.standing.commit_state,
+                    owner: heading.standing.owner.as_deref(),
                 }),
                 Err(error) => {
                     is_partial = true;
@@ -149,6 +152,13 @@ fn look<'a>(
     if let Some(repo) = repo {
         let layout = context::layout(&context::home(args)?, repo)?;
         match audit::verify(&layout, repo) {
+            Ok(Verified::Whole { head, .. }) if head.seq == 0 => {
+                match audit::review(&layout).map(|review| review.unrecorded.is_empty()) {
+                    Ok(true) => records = Some(0),
+                    Ok(false) => vitals.audit_fault = Some(GONE.to_owned()),
+                    Err(error) => vitals.audit_fault = Some(explained(&error)),
+                }
+            }
             Ok(Verified::Whole { head, .. }) => records = Some(head.seq),
             Ok(verified) => vitals.audit_fault = shown::fault(&verified),
             Err(error) => vitals.audit_fault = Some(explained(&error)),

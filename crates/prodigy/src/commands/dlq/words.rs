@@ -55,6 +55,7 @@ pub(super) fn row_document(job: &JobId, heading: &Heading, verdict: Option<Verdi
         (&mut document, serde_json::to_value(heading))
     {
         fields.extend(more);
+        fields.insert("owner".to_owned(), json!(heading.standing.owner));
     }
     document
 }

@@ -84,6 +84,7 @@ impl Lines {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
     }
@@ -151,7 +152,7 @@ impl Lines {
             Event::ItemQueued {} | Event::CircuitHalfOpen {} | Event::CircuitClosed {} => {
                 String::new()
             }
-            Event::StepStarted { step, name, attempt } => {
+            Event::StepStarted { step, name, attempt, .. } => {
                 format!("{step}  {}{}", brief(name), again(*attempt))
             }
             Event::StepCompleted(step) => self.completed(record, step),
@@ -199,7 +200,7 @@ impl Lines {
             Event::ResolutionFailed { failure, duration_ms, .. } => {
                 format!("{}  {}", failed(failure), took(*duration_ms))
             }
-            Event::CheckpointCreated { covers } => format!("up to record {covers}"),
+            prodigy_core::journal_news!() => of_journal(&record.event),
         }
     }
 
@@ -295,4 +296,15 @@ pub(in crate::commands) fn brief(text: &str) -> String {
         return words;
     }
     words.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// Returns what the journal says about itself.
+fn of_journal(event: &Event) -> String {
+    if let Event::JournalEndLost { kept, known, by } = event {
+        format!("records {} to {known}  accepted by {by}", kept + 1)
+    } else if let Event::CheckpointCreated { covers } = event {
+        format!("up to record {covers}")
+    } else {
+        String::new()
+    }
 }

@@ -1,8 +1,12 @@
 //! What makes sense after a look at a job.
 
+use std::path::Path;
+
 use prodigy_core::{event::BudgetScope, job::JobStatus};
+use prodigy_engine::git::Repo;
 
 use super::{Row, money};
+use crate::commands::target;
 
 /// Returns the command that makes sense next.
 pub(super) fn next(row: &Row) -> Option<String> {
@@ -21,9 +25,20 @@ pub(super) fn next(row: &Row) -> Option<String> {
                 "`prodigy resume {job}` goes on from tomorrow (UTC), or with `--use-current-workflow` and a higher `day_usd` now"
             ),
         }),
-        JobStatus::MergeOutstanding => Some(format!("`prodigy resume {job} -y` merges the result")),
+        JobStatus::MergeOutstanding => {
+            let into = branch_to_name(row).map(|branch| format!(" --into {branch}"));
+            let into = into.unwrap_or_default();
+            Some(format!("`prodigy resume {job} -y{into}` merges the result"))
+        }
         JobStatus::Completed | JobStatus::CompletedWithFailures => None,
     }
+}
+
+/// Returns the branch that has to be named before the result can be merged.
+fn branch_to_name(row: &Row) -> Option<String> {
+    let started = row.summary.started.as_ref()?;
+    let repo = Repo::discover(Path::new(&started.repository)).ok()?;
+    target::branch_to_name(&repo, started)
 }
 
 /// Returns the budget without which a job would stop again at once.

@@ -22,6 +22,7 @@ use crate::{
         audit::audit_error,
         context::{self, git_error},
         lookup::{all, here, job_error},
+        secrets::without_inherited,
         worktree::{JobLeftover, Kind, survey},
     },
     error::CliError,
@@ -81,6 +82,8 @@ pub(super) fn run(
     let removal = JobRemoval { layout: &layout, repo: repo_of(&layout, job)?, job };
     let mut lost = Vec::new();
     if tombstone.is_none() {
+        // Only the job's own branch can say what a half updated checkout was to become.
+        removal.recover_checkout(out)?;
         // A worktree is looked into only if nobody works in it.
         drop(lock);
         let before = store::last_seq(&layout, job).ok();
@@ -122,15 +125,25 @@ fn repo_of(layout: &Layout, job: &JobId) -> Result<Repo, CliError> {
 }
 
 /// A job that is to be removed.
-struct JobRemoval<'a> {
-    layout: &'a Layout,
-    repo: Repo,
-    job: &'a JobId,
+pub(in crate::commands) struct JobRemoval<'a> {
+    pub(in crate::commands) layout: &'a Layout,
+    pub(in crate::commands) repo: Repo,
+    pub(in crate::commands) job: &'a JobId,
 }
 
 impl JobRemoval<'_> {
+    /// Completes or undoes an update of the user's checkout that was cut off.
+    fn recover_checkout(&self, out: &mut Output) -> Result<(), CliError> {
+        let branch = format!("prodigy/{}/job", self.job);
+        let recovery = self.repo.recover_checkout(&branch, None).map_err(git_error)?;
+        if let Some(message) = recovery.message() {
+            out.note(format_args!("{message}"));
+        }
+        Ok(())
+    }
+
     /// Returns the work that would be lost, for people; refuses what is in use.
-    fn work(&self) -> Result<Vec<String>, CliError> {
+    pub(in crate::commands) fn work(&self) -> Result<Vec<String>, CliError> {
         self.refuse_in_use()?;
         let mut lost = Vec::new();
         for left in survey(self.layout, &self.repo, Some(self.job))? {
@@ -202,7 +215,7 @@ impl JobRemoval<'_> {
             AuditAction::Remove,
             self.job.clone(),
         );
-        said.reason = reason(command, lost);
+        said.reason = reason(command, lost).map(|reason| without_inherited(&reason));
         let audit = Audit::open(self.layout, &self.repo).map_err(audit_error)?;
         let record = |said| audit.append(vec![said], clock::now()).map_err(audit_error);
         if !is_begun {
@@ -219,7 +232,7 @@ impl JobRemoval<'_> {
     }
 
     /// Removes the worktrees, branches and references of the job.
-    fn remove_from_git(&self) -> Result<(), CliError> {
+    pub(in crate::commands) fn remove_from_git(&self) -> Result<(), CliError> {
         for left in survey(self.layout, &self.repo, Some(self.job))? {
             if let (Kind::Worktree, Some(path)) = (left.kind, &left.path) {
                 let branch = left.branch.unwrap_or_default();

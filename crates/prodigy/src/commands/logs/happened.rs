@@ -81,6 +81,7 @@ impl<'a> Happened<'a> {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => None,
         }
     }

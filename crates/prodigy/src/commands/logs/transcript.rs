@@ -142,7 +142,7 @@ impl Transcript {
                 self.aside(Style::Bad, "↻ ", &text);
             }
             Notice::Limit(limit) => self.limit(&limit),
-            Notice::Utilization { window, share } => self.utilization(window, share),
+            Notice::Utilization { window, share, .. } => self.utilization(window, share),
             Notice::Ended => self.ended(),
         }
     }

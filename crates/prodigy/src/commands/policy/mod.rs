@@ -1,5 +1,6 @@
 //! `prodigy policy`.
 
+mod confirm;
 mod explain;
 mod lint;
 mod show;
@@ -17,6 +18,7 @@ pub(crate) enum PolicyCommand {
     Test(test::PolicyTestArgs),
     Show(show::ShowPolicyArgs),
     Explain(explain::ExplainArgs),
+    Confirm(confirm::ConfirmArgs),
 }
 
 pub(super) fn run(
@@ -29,5 +31,6 @@ pub(super) fn run(
         PolicyCommand::Test(command) => test::run(command, out),
         PolicyCommand::Show(command) => show::run(command, out),
         PolicyCommand::Explain(command) => explain::run(args, command, out),
+        PolicyCommand::Confirm(command) => confirm::run(args, command, out),
     }
 }

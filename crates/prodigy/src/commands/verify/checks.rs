@@ -5,6 +5,7 @@ use std::path::Path;
 use prodigy_core::{checkpoint::Checkpoint, event::Event, ids::JobId, job::Job};
 use prodigy_engine::{
     git::{self, Repo},
+    lost_end,
     store::{self, Damage, JobLock, Layout, Reader},
 };
 use serde::Serialize;
@@ -14,6 +15,8 @@ use crate::{error::explained, output::one_line, workflow_file};
 
 /// The check of the journal's lines.
 pub(super) const JOURNAL: &str = "journal";
+/// The check that the journal has its end.
+pub(super) const END: &str = "end";
 
 /// What one check found.
 #[derive(Debug, Serialize)]
@@ -45,8 +48,9 @@ struct History<'a> {
     fits: Result<String, String>,
     /// Whether all of them could be read and fit.
     is_whole: bool,
-    /// Whether the checkpoint is what the records up to it add up to, if they go that far.
-    agrees: Option<bool>,
+    /// The comparison of the checkpoint with the records up to it, if they go that far; an error
+    /// says where they differ.
+    checkpoint: Option<Result<(), String>>,
     /// The output of the steps.
     outputs: Outputs<'a>,
     /// The items.
@@ -79,11 +83,27 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::E
     ];
     let target = history.target.as_deref();
     findings.extend(history.items.findings(layout, job, &history.job, target));
+    if !is_live && history.is_whole {
+        let lost = end_is_lost(layout, job, history.job.seq);
+        findings.extend(lost.map(|why| Finding::new(END, Err(why))));
+    }
     if !is_live {
         findings.extend(unkept(layout, job, &history.job));
     }
     findings.push(Finding::new("merge", merge));
     Ok(findings)
+}
+
+/// Says what knows of records that the journal does not have, if something does.
+fn end_is_lost(layout: &Layout, job: &JobId, last: u64) -> Option<String> {
+    match lost_end::witnesses(layout, job, last) {
+        Ok(witnesses) if witnesses.is_empty() => None,
+        Ok(witnesses) => {
+            let ahead = lost_end::described(&witnesses, last);
+            Some(format!("the journal lost its end: its last record is {last}, and {ahead}"))
+        }
+        Err(error) => Some(explained(&error)),
+    }
 }
 
 /// Checks every line's checksum and number.
@@ -121,7 +141,7 @@ impl<'a> History<'a> {
             job: Job::default(),
             fits: Ok(String::new()),
             is_whole: true,
-            agrees: None,
+            checkpoint: None,
             outputs: Outputs::new(layout, id),
             items: ItemChecks::default(),
             target: None,
@@ -145,7 +165,8 @@ impl<'a> History<'a> {
                 history.target = Some(target);
             }
             if let Some(checkpoint) = checkpoint.filter(|it| it.covers() == history.job.seq) {
-                history.agrees = Some(checkpoint.agrees_with(id, &history.job));
+                let difference = checkpoint.disagreement(id, &history.job);
+                history.checkpoint = Some(difference.map_or(Ok(()), Err));
             }
         }
         if history.fits.is_ok() {
@@ -168,7 +189,7 @@ fn checkpoint_agrees(
 ) -> Result<String, String> {
     // While the journal is damaged, the checkpoint may be all that is left of some records.
     let safe =
-        if history.is_whole { "; it can be deleted, the journal holds everything" } else { "" };
+        if history.is_whole { "; the journal holds everything that it would say" } else { "" };
     let checkpoint = match checkpoint {
         Ok(Some(checkpoint)) => checkpoint,
         Ok(None) => return Ok("there is none, and none is needed".to_owned()),
@@ -178,16 +199,14 @@ fn checkpoint_agrees(
         return Err(format!("another version of prodigy wrote it{safe}"));
     }
     let covers = checkpoint.covers();
-    match history.agrees {
-        Some(true) => Ok(format!("it says what the journal says up to record {covers}")),
-        Some(false) => {
-            Err(format!("it does not say what the journal says up to record {covers}{safe}"))
-        }
+    match &history.checkpoint {
+        Some(Ok(())) => Ok(format!("it says what the journal says up to record {covers}")),
+        Some(Err(wrong)) => Err(format!(
+            "it does not say what the journal says up to record {covers}: {wrong}{safe}"
+        )),
         None => {
             let last = history.job.seq;
-            Err(format!(
-                "it covers record {covers}, and the journal can be read up to {last}{safe}"
-            ))
+            Err(format!("it covers record {covers}, and the journal can be read up to {last}"))
         }
     }
 }

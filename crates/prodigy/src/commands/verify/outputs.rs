@@ -3,10 +3,11 @@
 use std::{collections::HashMap, fs};
 
 use prodigy_core::{
+    Timestamp,
     event::{Event, LogRange, Record},
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store::{Layout, LogFile};
+use prodigy_engine::store::{Layout, LogFile, PurgeKind, PurgeRecord};
 
 use super::checks::count;
 
@@ -18,12 +19,17 @@ pub(super) struct Outputs<'a> {
     attempts: HashMap<ItemId, u32>,
     found: u64,
     wrong: Option<String>,
+    /// When the logs were purged, if they were.
+    purged_at: Option<Timestamp>,
 }
 
 impl<'a> Outputs<'a> {
     /// Begins with no record read.
     pub(super) fn new(layout: &'a Layout, job: &'a JobId) -> Self {
-        Self { layout, job, attempts: HashMap::new(), found: 0, wrong: None }
+        // A record that cannot be read explains nothing.
+        let record = PurgeRecord::read(layout, job).ok().flatten();
+        let purged_at = record.and_then(|it| it.part(PurgeKind::Logs).map(|part| part.at));
+        Self { layout, job, attempts: HashMap::new(), found: 0, wrong: None, purged_at }
     }
 
     /// Takes notice of a record.
@@ -78,6 +84,7 @@ impl<'a> Outputs<'a> {
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
+            | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => return,
         };
         if let Some(log) = log {
@@ -116,6 +123,10 @@ impl<'a> Outputs<'a> {
     /// Returns what was found.
     pub(super) fn result(self) -> Result<String, String> {
         match self.wrong {
+            Some(_) if self.purged_at.is_some() => {
+                let at = self.purged_at.unwrap_or_default();
+                Ok(format!("they were purged at {at}"))
+            }
             Some(wrong) => Err(wrong),
             None => {
                 Ok(format!("{} of finished steps, all in their files", count(self.found, "output")))

@@ -1,5 +1,6 @@
 //! `prodigy dlq drill`.
 
+mod approval_rules;
 mod findings;
 mod scenarios;
 mod stage;
@@ -10,7 +11,7 @@ use serde_json::json;
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count};
 
 use findings::Findings;
-use scenarios::{SCENARIOS, Scenario};
+use scenarios::Scenario;
 use stage::Stage;
 
 /// The version of the result as JSON.
@@ -43,11 +44,15 @@ pub(crate) struct DrillArgs {
     json: bool,
 }
 
+/// Returns every scenario.
+fn all() -> impl Iterator<Item = &'static Scenario> {
+    scenarios::SCENARIOS.iter().chain(approval_rules::SCENARIOS)
+}
+
 /// Finds a scenario by its name.
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
-    let names = SCENARIOS.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
-    SCENARIOS
-        .iter()
+    let names = all().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
+    all()
         .find(|scenario| scenario.name == name)
         .ok_or_else(|| format!("there is no such scenario; there are {names}"))
 }
@@ -56,11 +61,8 @@ pub(super) fn run(_: &Args, command: &DrillArgs, out: &mut Output) -> Result<Exi
     if command.list {
         return list(command.json, out);
     }
-    let chosen: Vec<&Scenario> = if command.scenarios.is_empty() {
-        SCENARIOS.iter().collect()
-    } else {
-        command.scenarios.clone()
-    };
+    let chosen: Vec<&Scenario> =
+        if command.scenarios.is_empty() { all().collect() } else { command.scenarios.clone() };
     let mut documents = Vec::new();
     let mut failed = 0;
     for scenario in &chosen {
@@ -101,15 +103,14 @@ pub(super) fn run(_: &Args, command: &DrillArgs, out: &mut Output) -> Result<Exi
 
 fn list(as_json: bool, out: &mut Output) -> Result<Exit, CliError> {
     if as_json {
-        let scenarios = SCENARIOS
-            .iter()
-            .map(|scenario| json!({ "scenario": scenario.name, "about": scenario.about }));
+        let scenarios =
+            all().map(|scenario| json!({ "scenario": scenario.name, "about": scenario.about }));
         let scenarios: Vec<_> = scenarios.collect();
         let document = json!({ "schema_version": VERSION, "scenarios": scenarios });
         out.line(format_args!("{document:#}"))?;
         return Ok(Exit::Success);
     }
-    for scenario in SCENARIOS {
+    for scenario in all() {
         out.line(format_args!("{:<21}{}", scenario.name, scenario.about))?;
     }
     Ok(Exit::Success)

@@ -25,7 +25,7 @@ impl std::fmt::Debug for Scenario {
     }
 }
 
-/// Every scenario.
+/// The scenarios about replays, crashes and records.
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "denied-replay",
@@ -74,10 +74,10 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-const RETRY: &[&str] = &["dlq", "retry", JOB, ITEM, "-y"];
+pub(super) const RETRY: &[&str] = &["dlq", "retry", JOB, ITEM, "-y"];
 
 /// Runs the job with a policy and something that goes wrong.
-fn begin(stage: &mut Stage, trouble: Trouble, ttl: &str) -> Result<i32, CliError> {
+pub(super) fn begin(stage: &mut Stage, trouble: Trouble, ttl: &str) -> Result<i32, CliError> {
     stage.write("workflow.yml", &texts::workflow(trouble))?;
     stage.write(".prodigy/replay-policy.yml", &texts::policy(ttl, 2))?;
     stage.commit()?;
@@ -85,7 +85,7 @@ fn begin(stage: &mut Stage, trouble: Trouble, ttl: &str) -> Result<i32, CliError
 }
 
 /// Looks at what must hold at every end: one effect, a closed entry, an unbroken trail.
-fn end(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+pub(super) fn end(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
     findings.see("effects", 1, stage.effects()?);
     findings.see("entry", "resolved", stage.entry("status")?);
     let seen = stage.prodigy("ann", &["audit", "verify"])?;
@@ -151,14 +151,18 @@ fn racing_replayers(stage: &mut Stage, findings: &mut Findings) -> Result<(), Cl
 }
 
 /// Asks for a replay that somebody has to agree to; returns what they agree to.
-fn ask(stage: &mut Stage, findings: &mut Findings) -> Result<String, CliError> {
+pub(super) fn ask(stage: &mut Stage, findings: &mut Findings) -> Result<String, CliError> {
     let asked = stage.prodigy("ben", RETRY)?;
     findings.see("replay waits", Exit::AwaitingApproval.code(), asked.code);
     stage.told(&["dlq", "approvals", JOB, "--json"], "digest")
 }
 
 /// Agrees to what was shown, and returns how that ended.
-fn approve(stage: &mut Stage, who: &str, digest: &str) -> Result<(i32, String), CliError> {
+pub(super) fn approve(
+    stage: &mut Stage,
+    who: &str,
+    digest: &str,
+) -> Result<(i32, String), CliError> {
     let seen = stage.prodigy(who, &["dlq", "approve", JOB, ITEM, "--expect", digest])?;
     Ok((seen.code, seen.text))
 }
@@ -176,6 +180,7 @@ fn expired_approval(stage: &mut Stage, findings: &mut Findings) -> Result<(), Cl
     findings.see("effects so far", 0, stage.effects()?);
     findings.see("refusals in the audit trail", 1, stage.audited("approve", "refused")?);
     stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 2))?;
+    stage.commit()?;
     agree_and_replay(stage, findings)
 }
 
@@ -199,6 +204,7 @@ fn policy_changed(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliE
     let digest = ask(stage, findings)?;
     findings.see("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
     stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 1))?;
+    stage.commit()?;
     let void = stage.prodigy("ben", RETRY)?;
     findings.see("the agreement is void", Exit::AwaitingApproval.code(), void.code);
     findings.see("effects so far", 0, stage.effects()?);
@@ -208,7 +214,7 @@ fn policy_changed(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliE
 }
 
 /// Asks, lets somebody else agree, and replays.
-fn agree_and_replay(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+pub(super) fn agree_and_replay(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
     let digest = ask(stage, findings)?;
     findings.see("somebody else agrees", 0, approve(stage, "carol", &digest)?.0);
     findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);

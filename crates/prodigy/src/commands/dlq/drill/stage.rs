@@ -66,6 +66,16 @@ impl Stage {
         self.place.keep()
     }
 
+    /// Returns the program that is rehearsed.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Returns the home that the program uses.
+    pub(super) fn home(&self) -> PathBuf {
+        self.place.path().join("home")
+    }
+
     /// Returns a file of the world outside.
     pub(super) fn outside(&self, name: &str) -> PathBuf {
         self.place.path().join("outside").join(name)

@@ -90,6 +90,31 @@ agents:
     )
 }
 
+/// A job whose step lets everything be replayed, and commits that.
+pub(super) const MEDDLE: &str = "name: meddle
+steps:
+  - shell: \"sed -i -e 's/require_approval/auto_replay/' -e '/approver_group:/d' -e '/^approver_groups:/,$d' .prodigy/replay-policy.yml\"
+    auto_commit: true
+";
+
+/// Returns a policy by which nobody has to agree to anything.
+pub(super) fn lax(policy: &str) -> String {
+    let rules = policy.split("approver_groups:").next().unwrap_or_default();
+    rules.replace("require_approval", "auto_replay").replace("    approver_group: governance\n", "")
+}
+
+/// Returns a workflow whose step agrees to a replay, and hides what it is.
+pub(super) fn sly(program: &str, job: &str, item: &str, digest: &str) -> String {
+    format!(
+        "name: sly
+steps:
+  - shell: |
+      env -u PRODIGY_AUTOMATION {program} dlq approve {job} {item} --expect {digest} > \"$DRILL/said\" 2>&1
+      echo $? >> \"$DRILL/said\"
+"
+    )
+}
+
 /// A policy with a rule for everything that the scenarios meet.
 pub(super) fn policy(ttl: &str, max_replays: u32) -> String {
     format!(

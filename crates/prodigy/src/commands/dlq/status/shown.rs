@@ -129,7 +129,14 @@ pub(super) fn document(status: &Status<'_>) -> Value {
     let oldest = |oldest: Option<&Oldest>| {
         oldest.map(|one| {
             let seconds = vitals.age(one.at).as_secs();
-            json!({ "job_id": one.job, "item_id": one.item, "since": one.at, "seconds": seconds })
+            let (job, item, owner) = (&one.job, &one.item, &one.owner);
+            json!({
+                "job_id": job,
+                "item_id": item,
+                "owner": owner,
+                "since": one.at,
+                "seconds": seconds,
+            })
         })
     };
     let alerts = status.alerts.iter().map(|alert| {

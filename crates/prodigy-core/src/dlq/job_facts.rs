@@ -1,0 +1,57 @@
+//! What a letter has to know of its job.
+
+use serde::{Deserialize, Serialize};
+
+use super::seal::fingerprint;
+use crate::{
+    event::{Event, Found},
+    ids::ItemId,
+};
+
+/// What a letter has to know that is not in the records of its item.
+#[derive(Clone, Copy)]
+pub struct JobFacts<'a> {
+    /// What runs.
+    pub run: &'a RunFacts,
+    /// Returns the file with what an attempt of an item printed.
+    pub log: &'a dyn Fn(&ItemId, u32) -> String,
+    /// Returns the worktree with a name below those of the job: `job`, `agent-1`.
+    pub worktree: &'a dyn Fn(&str) -> String,
+}
+
+/// What runs, as far as it matters to dead letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// The SHA-256 of the workflow.
+    pub workflow_hash: String,
+    /// What its steps find.
+    pub found: Found,
+}
+
+impl RunFacts {
+    /// Takes in an event about the job as a whole.
+    pub fn apply(&mut self, event: &Event) {
+        if let Event::JobStarted(started) = event {
+            self.workflow_hash.clone_from(&started.workflow_hash);
+            self.found = started.found.clone().unwrap_or_default();
+        } else if let Event::JobResumed { workflow, found, .. } = event {
+            if let Some(workflow) = workflow {
+                self.workflow_hash.clone_from(&workflow.hash);
+            }
+            if let Some(found) = found {
+                self.found = (**found).clone();
+            }
+        }
+    }
+
+    /// Returns what names all of it: 16 hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.workflow_hash, &self.found.tool_hash, &self.found.env_hash)
+    }
+
+    /// Returns what names all of it, and what names it for attempts that did not write down
+    /// what they found: nothing may follow from that.
+    pub fn fingerprints(&self) -> [String; 2] {
+        [self.fingerprint(), fingerprint(&self.workflow_hash, "", "")]
+    }
+}

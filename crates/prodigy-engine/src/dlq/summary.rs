@@ -1,0 +1,172 @@
+//! The index of a job's dead letters: one JSON document with counts and ids.
+//!
+//! It is made of the log of changes and says nothing that the log does not say: it is for
+//! people and programs that want to read one document.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use prodigy_core::{
+    dlq::EntryStatus,
+    ids::{ItemId, JobId},
+};
+use serde::Serialize;
+
+use super::{
+    Error,
+    index::{Line, Lines},
+};
+use crate::store::{self, Layout, write_projection};
+
+/// The version of the document.
+const SCHEMA_VERSION: u32 = 1;
+/// The least time between two documents of one run.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How many times as long as writing it took the next document waits at least.
+const SPARING: u32 = 50;
+
+/// The content of `index.json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    job_id: &'a JobId,
+    /// The last record of the journal that the document takes into account.
+    journal_seq: u64,
+    counts: Counts,
+    open: Vec<&'a ItemId>,
+    replaying: Vec<&'a ItemId>,
+    resolved: Vec<&'a ItemId>,
+    dropped: Vec<&'a ItemId>,
+}
+
+/// How many entries there are, by status.
+#[derive(Serialize)]
+struct Counts {
+    open: usize,
+    replaying: usize,
+    resolved: usize,
+    dropped: usize,
+}
+
+/// Writes the index of a job; whoever has one holds the job's lock.
+pub(super) struct Summary {
+    layout: Layout,
+    job: JobId,
+    path: PathBuf,
+    /// The status of every entry, once it was read from the log.
+    entries: Option<BTreeMap<ItemId, EntryStatus>>,
+    seq: u64,
+    next: Option<Instant>,
+    is_changed: bool,
+}
+
+impl Summary {
+    /// Names the index of a job. Nothing is read or made before it is written.
+    pub(super) fn new(layout: &Layout, job: &JobId) -> Self {
+        Self {
+            layout: layout.clone(),
+            job: job.clone(),
+            path: layout.dlq_index(job),
+            entries: None,
+            seq: 0,
+            next: None,
+            is_changed: false,
+        }
+    }
+
+    /// Takes in a line that was added to the log.
+    pub(super) fn take(&mut self, line: &Line) {
+        self.is_changed = true;
+        if let Some(entries) = &mut self.entries {
+            take_in(entries, &mut self.seq, line);
+        }
+    }
+
+    /// Writes the index if it was changed and the last one is some time ago.
+    pub(super) fn write_if_due(&mut self) -> Result<(), Error> {
+        if self.is_changed && self.next.is_none_or(|next| next <= Instant::now()) {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the index.
+    pub(super) fn write(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        if self.entries.is_none() {
+            self.entries = Some(self.read()?);
+        }
+        let entries = self.entries.iter().flatten();
+        let of = |wanted: EntryStatus| {
+            entries.clone().filter(move |(_, status)| **status == wanted).map(|(item, _)| item)
+        };
+        let (open, replaying) = (
+            of(EntryStatus::Open).collect::<Vec<_>>(),
+            of(EntryStatus::Replaying).collect::<Vec<_>>(),
+        );
+        let (resolved, dropped) = (
+            of(EntryStatus::Resolved).collect::<Vec<_>>(),
+            of(EntryStatus::Dropped).collect::<Vec<_>>(),
+        );
+        let counts = Counts {
+            open: open.len(),
+            replaying: replaying.len(),
+            resolved: resolved.len(),
+            dropped: dropped.len(),
+        };
+        let document = Document {
+            schema_version: SCHEMA_VERSION,
+            job_id: &self.job,
+            journal_seq: self.seq,
+            counts,
+            open,
+            replaying,
+            resolved,
+            dropped,
+        };
+        let encoded = serde_json::to_vec_pretty(&document);
+        let mut text = encoded.map_err(|error| store::Error::Encode {
+            path: self.path.clone(),
+            reason: error.to_string(),
+        })?;
+        text.push(b'\n');
+        write_projection(&self.path, &text)?;
+        self.is_changed = false;
+        self.next = Some(Instant::now() + PAUSE.max(began.elapsed() * SPARING));
+        Ok(())
+    }
+
+    /// Reads the status of every entry from the log.
+    fn read(&mut self) -> Result<BTreeMap<ItemId, EntryStatus>, Error> {
+        let mut newest = BTreeMap::new();
+        for line in Lines::open(&self.layout, &self.job)?.into_iter().flatten() {
+            match line? {
+                Line::Change(change) => {
+                    self.seq = self.seq.max(change.seq);
+                    let status = (!change.gone).then_some(change.status);
+                    newest.entry(change.item_id).or_insert(status);
+                }
+                Line::Mark(mark) => self.seq = self.seq.max(mark.seq),
+            }
+        }
+        Ok(newest.into_iter().filter_map(|(item, status)| Some((item, status?))).collect())
+    }
+}
+
+/// Takes in a line that is newer than all before it.
+fn take_in(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &Line) {
+    match line {
+        Line::Change(change) => {
+            *seq = (*seq).max(change.seq);
+            if change.gone {
+                entries.remove(&change.item_id);
+            } else {
+                entries.insert(change.item_id.clone(), change.status);
+            }
+        }
+        Line::Mark(mark) => *seq = (*seq).max(mark.seq),
+    }
+}

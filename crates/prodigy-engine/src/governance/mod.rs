@@ -1,0 +1,20 @@
+//! The replay policy that decides over the dead letters of a job, and who vouches for it.
+//!
+//! What decides is what is committed on the branch that the job merges into. A file that only
+//! lies in the checkout can be written by every step; a commit can be looked at later.
+
+mod confirmed;
+mod error;
+mod in_force;
+mod source;
+
+pub use confirmed::{Unconfirmed, confirmation};
+pub use error::PolicyError;
+pub use in_force::{PolicyInForce, SignersFiles};
+pub use source::{CommittedPolicy, PolicySource, guarded_files};
+
+/// The file of the policy, from the root of a repository.
+pub const POLICY_FILE: &str = ".prodigy/replay-policy.yml";
+
+/// A name that people give the file, and that is not read.
+pub const OTHER_ENDING: &str = ".prodigy/replay-policy.yaml";

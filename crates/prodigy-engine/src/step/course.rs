@@ -1,0 +1,55 @@
+//! The records of a step's course: that a try begins, ends or fails.
+
+use std::time::Duration;
+
+use prodigy_core::{
+    event::{AfterFailure, Event, LogRange, StepCompleted},
+    failure::Failure,
+    workflow::filled_label,
+};
+
+use super::{
+    Done, Scope, Workplace,
+    flow::{Task, millis},
+};
+
+/// Tells that a try begins.
+pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, scope: &Scope, attempt: u32) {
+    let (step, name) = (task.path().to_owned(), filled_label(task.step, &scope.vars));
+    workplace.tell(Event::StepStarted { step, name, attempt, identity: None });
+}
+
+/// Tells that a step ended well, or that the run goes on without it.
+pub(super) fn tell_completed(workplace: &Workplace, task: Task<'_>, done: &Done, took: Duration) {
+    workplace.tell(Event::StepCompleted(Box::new(StepCompleted {
+        step: task.path().to_owned(),
+        id: task.step.id.clone(),
+        attempt: done.attempt,
+        status: done.status,
+        exit_code: done.exit_code,
+        duration_ms: millis(took),
+        // The output of inner steps is in the log; the job keeps that of its own steps.
+        output: String::new(),
+        agent: done.agent,
+        captures: std::collections::BTreeMap::new(),
+        inner: std::collections::BTreeMap::new(),
+        snapshot: None,
+        log: done.log.clone(),
+        adopted: done.adopted,
+    })));
+}
+
+/// Tells that a try failed.
+pub(super) fn tell_failed(
+    workplace: &Workplace,
+    step: &str,
+    attempt: u32,
+    failure: &Failure,
+    then: AfterFailure,
+    took: Duration,
+    log: Option<LogRange>,
+) {
+    let (step, failure) = (step.to_owned(), failure.clone());
+    let duration_ms = millis(took);
+    workplace.tell(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
+}

@@ -1,0 +1,139 @@
+//! The records of effects behind the damage in a journal.
+//!
+//! What was changed outside stays changed whatever becomes of the journal. So these records are
+//! carried over when it is repaired; what the damaged line itself said counts as unknown.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, BufRead as _, Read as _, Seek as _},
+};
+
+use prodigy_core::{
+    effect::{Effect, EffectState, Finding},
+    event::{Event, Fact, Record},
+    ids::{JobId, OWN_STEPS},
+};
+
+use super::{
+    Error, Layout, Reader,
+    files::{self, Mode},
+    line,
+    reader::{Found, Spot},
+    segment::Segment,
+};
+
+/// The name that stands in the records for whoever found out.
+const BY: &str = "repair";
+
+/// Returns the records of effects behind a damaged line, as they are to be written again.
+pub(super) fn effects_behind(
+    layout: &Layout,
+    job: &JobId,
+    segments: &[Segment],
+    spot: &Spot,
+) -> Result<Vec<Fact>, Error> {
+    let mut salvage = Salvage { known: known_keys(layout, job)?, facts: Vec::new() };
+    let from = segments.iter().position(|segment| segment.path == spot.path).unwrap_or_default();
+    let limit = u64::try_from(line::MAX_LINE).unwrap_or(u64::MAX);
+    for segment in segments.iter().skip(from) {
+        let is_first = segment.path == spot.path;
+        let reading = |error| Error::io("read", &segment.path, error);
+        let mut file = io::BufReader::new(files::open_regular(&segment.path, Mode::Read)?);
+        let skip = if is_first { spot.offset } else { 0 };
+        file.seek(io::SeekFrom::Start(skip)).map_err(reading)?;
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let read = (&mut file).take(limit).read_until(b'\n', &mut bytes);
+            if read.map_err(reading)? == 0 {
+                break;
+            }
+            match line::whole_record(&bytes) {
+                Some(record) => salvage.take(record, true),
+                None => salvage.guess(&bytes),
+            }
+        }
+    }
+    Ok(salvage.facts)
+}
+
+/// Returns the keys of the effects that are known from before the damage.
+fn known_keys(layout: &Layout, job: &JobId) -> Result<BTreeSet<String>, Error> {
+    let mut keys = BTreeSet::new();
+    let mut reader = Reader::open(layout, job)?;
+    loop {
+        match reader.step() {
+            Ok(Found::Record(record)) => {
+                if let Event::EffectPrepared(effect) = &record.event {
+                    keys.insert(effect.key.clone());
+                }
+            }
+            Ok(Found::Passed) => {}
+            Ok(Found::End | Found::Torn(_)) | Err(Error::Damaged { .. }) => return Ok(keys),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The records of effects that were found so far.
+struct Salvage {
+    /// The effects of which the beginning is known.
+    known: BTreeSet<String>,
+    facts: Vec<Fact>,
+}
+
+impl Salvage {
+    /// Takes in a record; `is_whole` says whether it is what was written.
+    fn take(&mut self, record: Record, is_whole: bool) {
+        let Record { item_id, job_id, event, .. } = record;
+        let fact = |event| Fact { agent_id: None, item_id: item_id.clone(), event };
+        let key = if let Event::EffectPrepared(effect) = &event {
+            self.known.insert(effect.key.clone());
+            self.facts.push(fact(event));
+            return;
+        } else if let Event::EffectCommitted { key, .. }
+        | Event::EffectReconciled { key, .. }
+        | Event::EffectCompensated { key, .. } = &event
+        {
+            key.clone()
+        } else {
+            return;
+        };
+        if self.known.insert(key.clone()) {
+            let item = item_id.as_ref().map_or(OWN_STEPS, |item| item.as_str());
+            self.facts.push(fact(Event::EffectPrepared(Box::new(begun(&job_id, item, &key)))));
+        }
+        let (finding, by) = (Finding::Indeterminate, BY.to_owned());
+        let unknown = Event::EffectReconciled { key, finding, receipt: None, by };
+        self.facts.push(fact(if is_whole { event } else { unknown }));
+    }
+
+    /// Takes in a line that is not what was written, as far as it can be read.
+    fn guess(&mut self, bytes: &[u8]) {
+        if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
+            self.take(record, false);
+        }
+    }
+}
+
+/// Returns an effect of which the beginning is lost: nothing but its key is known.
+fn begun(job: &JobId, item: &str, key: &str) -> Effect {
+    let step = key.strip_prefix(&format!("{job}:{item}:")).unwrap_or(key).to_owned();
+    // A key of an older version ends with the number of the step.
+    let last = step.rsplit('.').next().unwrap_or_default();
+    let is_path = last.bytes().all(|byte| byte.is_ascii_digit());
+    Effect {
+        key: key.to_owned(),
+        identity: (!is_path).then(|| step.clone()),
+        name: step.clone(),
+        step,
+        intent_hash: String::new(),
+        attempt: 0,
+        state: EffectState::Prepared,
+        receipt: None,
+        can_check: false,
+        can_compensate: false,
+        idempotent: false,
+        is_earlier: false,
+    }
+}

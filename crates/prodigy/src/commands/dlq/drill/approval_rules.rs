@@ -1,0 +1,123 @@
+//! The scenarios about who may decide, and by what.
+
+use std::fs;
+
+use super::{
+    findings::Findings,
+    scenarios::{RETRY, Scenario, agree_and_replay, approve, ask, begin, end},
+    stage::{JOB, Stage},
+    texts::{self, DENIED, ITEM, Trouble},
+};
+use crate::{error::CliError, exit::Exit};
+
+const POLICY: &str = ".prodigy/replay-policy.yml";
+
+/// The scenarios about who may decide, and by what.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "no-members",
+        about: "the group that has to agree has no members",
+        play: no_members,
+    },
+    Scenario {
+        name: "uncommitted-policy",
+        about: "somebody changes the policy and does not commit it",
+        play: uncommitted_policy,
+    },
+    Scenario {
+        name: "policy-by-job",
+        about: "a job commits a policy that allows more",
+        play: policy_by_job,
+    },
+    Scenario {
+        name: "other-commit",
+        about: "somebody commits to the branch after somebody agreed",
+        play: other_commit,
+    },
+    Scenario {
+        name: "step-approves",
+        about: "a running step agrees to a replay",
+        play: step_approves,
+    },
+];
+
+/// Runs the job whose item has to be agreed to.
+fn denied(stage: &mut Stage) -> Result<(), CliError> {
+    begin(stage, Trouble { before: DENIED, ..Trouble::default() }, "30m")?;
+    Ok(())
+}
+
+fn no_members(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+    denied(stage)?;
+    let policy = texts::policy("30m", 2);
+    let members = "    members: [ben@example.com, carol@example.com]\n";
+    stage.write(POLICY, &policy.replace(members, ""))?;
+    stage.commit()?;
+    let waits = stage.prodigy("ben", RETRY)?;
+    findings.see("replay waits", Exit::AwaitingApproval.code(), waits.code);
+    let (code, text) = approve(stage, "carol", &format!("sha256:{}", "0".repeat(64)))?;
+    findings.see("nobody may agree", true, text.contains("no_members"));
+    findings.see("approval is refused", Exit::Failure.code(), code);
+    findings.see("effects so far", 0, stage.effects()?);
+    stage.write(POLICY, &policy)?;
+    stage.commit()?;
+    agree_and_replay(stage, findings)
+}
+
+fn uncommitted_policy(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+    denied(stage)?;
+    let policy = texts::policy("30m", 2);
+    stage.write(POLICY, &texts::lax(&policy))?;
+    let refused = stage.prodigy("ben", RETRY)?;
+    findings.see("replay is refused", Exit::Invalid.code(), refused.code);
+    findings.see("it says what to do", true, refused.text.contains("commit it"));
+    findings.see("effects so far", 0, stage.effects()?);
+    stage.write(POLICY, &policy)?;
+    agree_and_replay(stage, findings)
+}
+
+fn policy_by_job(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+    denied(stage)?;
+    stage.write("meddle.yml", texts::MEDDLE)?;
+    stage.commit()?;
+    findings.see("another job", 0, stage.prodigy("ann", &["run", "meddle.yml", "-y"])?.code);
+    let refused = stage.prodigy("ben", RETRY)?;
+    findings.see("replay is refused", Exit::Invalid.code(), refused.code);
+    findings.see("effects so far", 0, stage.effects()?);
+    let shown = stage.prodigy("carol", &["policy", "confirm"])?;
+    let digest = shown.text.lines().find_map(|line| line.strip_prefix("digest    "));
+    let digest = digest.unwrap_or_default().to_owned();
+    let confirmed = stage.prodigy("carol", &["policy", "confirm", "--expect", &digest])?;
+    findings.see("a person confirms it", 0, confirmed.code);
+    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.see("confirmations in the audit trail", 1, stage.audited("confirm_policy", "done")?);
+    end(stage, findings)
+}
+
+fn other_commit(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+    denied(stage)?;
+    let digest = ask(stage, findings)?;
+    findings.see("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
+    stage.write("deploy.sh", "echo another way\n")?;
+    stage.commit()?;
+    let void = stage.prodigy("ben", RETRY)?;
+    findings.see("the agreement is void", Exit::AwaitingApproval.code(), void.code);
+    findings.see("effects so far", 0, stage.effects()?);
+    agree_and_replay(stage, findings)
+}
+
+fn step_approves(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+    denied(stage)?;
+    let digest = ask(stage, findings)?;
+    let program = format!("{} --home {}", stage.program().display(), stage.home().display());
+    stage.write("sly.yml", &texts::sly(&program, JOB, ITEM, &digest))?;
+    findings.see("another job", 0, stage.prodigy("carol", &["run", "sly.yml", "-y"])?.code);
+    let said = fs::read_to_string(stage.outside("said")).unwrap_or_default();
+    let code = said.lines().last().unwrap_or_default().to_owned();
+    findings.see("its step is refused", Exit::ReplayDenied.code(), code);
+    findings.see("refusals in the audit trail", 1, stage.audited("approve", "refused")?);
+    let waits = stage.prodigy("ben", RETRY)?;
+    findings.see("replay still waits", Exit::AwaitingApproval.code(), waits.code);
+    findings.see("effects so far", 0, stage.effects()?);
+    agree_and_replay(stage, findings)
+}

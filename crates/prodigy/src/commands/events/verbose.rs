@@ -1,0 +1,46 @@
+//! A run told event by event, for `-v`.
+
+use std::io::{self, Write as _};
+
+use prodigy_core::{
+    event::{Event, Record},
+    job::Job,
+};
+use prodigy_engine::run::Reporter;
+
+use super::line::Lines;
+use crate::output::{one_line, plain_text};
+
+/// Shows every event of a run as `prodigy events` does, and the end of what failed steps printed.
+#[derive(Default)]
+pub(in crate::commands) struct EventReporter {
+    lines: Lines,
+    /// The day that was shown last.
+    day: String,
+}
+
+impl Reporter for EventReporter {
+    fn record(&mut self, record: &Record, _job: &Job) {
+        self.lines.see(record);
+        let (day, line) = self.lines.show(record);
+        if day != self.day {
+            print(&day);
+            self.day = day;
+        }
+        print(&one_line(&line));
+        if let Event::StepFailed { failure, .. } = &record.event {
+            for line in failure.output_tail.lines() {
+                print(&format!("    {}", one_line(line)));
+            }
+        }
+    }
+
+    fn note(&mut self, note: &str) {
+        print(&plain_text(note));
+    }
+}
+
+fn print(text: &str) {
+    // A reader that went away must not stop the work.
+    writeln!(io::stderr(), "{text}").ok();
+}
