@@ -125,7 +125,9 @@ error_policy:
 ";
     let workflow = workflow(text);
     let found = |path: &str| {
-        let step = workflow.item_step(path);
+        let identity = workflow.identity_at(path, true);
+        let step = identity.and_then(|(identity, _)| workflow.step_of(&identity, true));
+        let step = step.map(|(_, step)| step);
         format!("{path}: {}", step.map(prodigy_core::workflow::step_label).unwrap_or_default())
     };
     let paths = [
@@ -160,7 +162,8 @@ error_policy:
     1.on_failure.2: 
     setup.1:
     ");
-    assert_eq!(workflow.external_steps(), ["2.inside", "3"]);
+    let last = workflow.last_effect();
+    assert!(last.is_some_and(|last| last.starts_with('~')));
 }
 
 #[test]
@@ -233,4 +236,69 @@ fn what_only_looks_like_it_is_not_warned_of() {
 - {shell: git push, effects: local}
 - {shell: git push, effects: none}
 "#), @"");
+}
+
+#[test]
+fn step_is_known_by_its_id_or_by_what_it_does() {
+    let names = |text: &str| {
+        let workflow = workflow(text);
+        let identities = prodigy_core::job::StepIdentities::of(&workflow);
+        identities.of_phase(prodigy_core::event::PhaseName::Steps).to_vec()
+    };
+    let plain = names("- {shell: a, effects: external}\n");
+    let name = plain.first().unwrap();
+    assert!(name.starts_with('~'), "{name}");
+    let same = [
+        "check: b",
+        "idempotent: true",
+        "when: params.x",
+        "timeout: 3s",
+        "name: b",
+        "on_failure: {shell: b}",
+        "retry: {attempts: 2}",
+    ];
+    for more in same {
+        assert_eq!(names(&format!("- {{shell: a, effects: external, {more}}}\n")), plain, "{more}");
+    }
+    for more in ["env: {A: b}", "working_dir: b", "shell_program: bash"] {
+        assert_ne!(names(&format!("- {{shell: a, effects: external, {more}}}\n")), plain, "{more}");
+    }
+    let equal = names(
+        "- {shell: a, effects: external}\n- shell: a\n- {id: one, shell: a, effects: external}\n- {shell: a, effects: external}\n",
+    );
+    let [first, local, one, last] = equal.as_slice() else { panic!("{equal:?}") };
+    assert_eq!((first, one.as_str(), last), (name, "one", &format!("{name}~3")));
+    assert_ne!(local, name);
+}
+
+#[test]
+fn effects_are_found_in_another_workflow() {
+    let text = |first: &str| {
+        format!(
+            "
+mode: mapreduce
+map:
+  input: {{items: [1]}}
+  agent_template:
+    {first}
+    - foreach: {{input: [x, y], do: [{{shell: each, effects: external}}]}}
+    - {{shell: last, effects: external, on_success: {{shell: cheer, effects: external}}}}
+"
+        )
+    };
+    let (before, after) = (workflow(&text("")), workflow(&text("- shell: new")));
+    for (path, now) in
+        [("1.foreach.2.1", "2.foreach.2.1"), ("2", "3"), ("2.on_success.1", "3.on_success.1")]
+    {
+        let (identity, is_exact) = before.identity_at(path, true).unwrap();
+        assert!(is_exact, "{path}");
+        assert_eq!(after.identity_at(now, true), Some((identity.clone(), true)), "{path}");
+        let found = after.step_of(&identity, true).map(|(identity, _)| identity);
+        assert_eq!(found, Some(identity), "{path}");
+    }
+    let named = workflow(&text("").replace("{shell: last", "{id: end, shell: last"));
+    let (identity, _) = before.identity_at("2.on_success.1", true).unwrap();
+    let (now, _) = named.step_of(&identity, true).unwrap();
+    assert!(now.starts_with("end.on_success.~"), "{now}");
+    assert_eq!(named.step_of("~0123456789ab", true), None);
 }

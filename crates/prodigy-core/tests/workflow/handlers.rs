@@ -97,6 +97,9 @@ fn contradictions_in_a_handler_are_errors() {
   on_failure: {shell: x, strategy: clean}
 - shell: d
   on_failure: 7
+- shell: e
+  on_failure: {shell: x, strategy: custom}
+  max_attempts: 3
 "), @"
     main.yml:3:26: error: `on_failure` has one way to name commands, found `shell` and `commands`
     main.yml:3:37: error: each element of `commands` must be a mapping, found `y`
@@ -105,6 +108,8 @@ fn contradictions_in_a_handler_are_errors() {
         use `strategy: recovery`, or remove `max_attempts`
     main.yml:7:36: error: `strategy` must be `recovery`, `fallback`, `cleanup` or `custom`, found `clean`
         did you mean `cleanup`?
+    main.yml:11:15: error: a handler with `strategy: custom` never tries the step again
+        use `strategy: recovery`, or remove `max_attempts`
     ");
 }
 

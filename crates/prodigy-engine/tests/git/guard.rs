@@ -38,6 +38,7 @@ fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
         base_commit: base,
         is_named: false,
         message: "merge".to_owned(),
+        guarded: Vec::new(),
     };
     repo.merge_job(&request, unrecorded).unwrap();
     repo.remove_job_worktree(&job_path(world), BRANCH, true).unwrap();

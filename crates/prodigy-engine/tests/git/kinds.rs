@@ -33,6 +33,7 @@ fn live(world: &World, root: &Path) {
         base_commit: base.commit,
         is_named: false,
         message: "merge".to_owned(),
+        guarded: Vec::new(),
     };
     let merged = repo.merge_job(&request, unrecorded).unwrap();
     let commit = repo.head().unwrap().commit;

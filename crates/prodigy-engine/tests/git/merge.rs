@@ -38,6 +38,7 @@ fn scene(changes: &[(&str, Option<&str>)]) -> Scene {
         base_commit: repo.head().unwrap().commit,
         is_named: false,
         message: "merge the job\n".to_owned(),
+        guarded: Vec::new(),
     };
     Scene { world, repo, request }
 }
@@ -357,6 +358,7 @@ fn a_job_without_commits_is_up_to_date() {
         base_commit: repo.head().unwrap().commit,
         is_named: false,
         message: String::new(),
+        guarded: Vec::new(),
     };
     assert_eq!(repo.merge_job(&request, unrecorded).unwrap(), MergeOutcome::UpToDate);
 }
@@ -406,6 +408,7 @@ fn submodules_and_links_are_merged() {
         base_commit: base,
         is_named: false,
         message: String::new(),
+        guarded: Vec::new(),
     };
     let MergeOutcome::Merged { .. } = repo.merge_job(&request, unrecorded).unwrap() else {
         panic!()

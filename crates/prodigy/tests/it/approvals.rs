@@ -36,6 +36,7 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
     why       rule `ask` says require_approval; 0 of 1 people of group `governance` have agreed
     data      "a"
+    commit    [commit]
     asked by  ben@example.com, [time]
     until     [time]
     digest    [digest]
@@ -49,6 +50,7 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
     why       rule `ask` says require_approval; 0 of 1 people of group `governance` have agreed
     data      "a"
+    commit    [commit]
     asked by  ben@example.com, [time]
     until     [time]
     digest    [digest]
@@ -65,6 +67,7 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
     why       rule `ask` says require_approval; 1 person of group `governance` must agree, and that is done
     data      "a"
+    commit    [commit]
     asked by  ben@example.com, [time]
     agreed    carol@example.com (asserted), [time]
     until     [time]
@@ -77,9 +80,9 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     ✓ item-001  [time] · 1 commit
     ✓ map: 3/3 done  [time]
 
-    completed · 3 of 3 items done · [time]
-    items: 3 successful, 1 tried more than once
+    completed · [time]
     replayed: 1 resolved, 0 back in the DLQ
+    job: 3 successful, 1 tried more than once
     merged into main at [commit]
     next: prodigy events job
     ");
@@ -252,7 +255,6 @@ fn a_resumed_job_takes_up_what_others_agreed_to() {
         let world = failing(&stopping, &[]);
         fails_with(&world, "a", "denied");
         rule(&world, POLICY);
-        world.commit_all("Add the policy");
         assert_code(&by(&world, "ann", &["run", "workflow.yml", "-y", "--job-id", "job"]), 5);
         mend(&world, "a");
         let digest = ask(&world);
@@ -283,6 +285,7 @@ fn a_replay_that_was_rejected_is_not_made() {
     died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
     why       rule `ask` says require_approval; 1 person of group `governance` must agree, and that is done
     data      "a"
+    commit    [commit]
     asked by  ben@example.com, [time]
     agreed    carol@example.com (asserted), [time]
     until     [time]
@@ -309,6 +312,7 @@ fn a_replay_that_was_rejected_is_not_made() {
     died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
     why       rule `ask` says require_approval; somebody was asked to agree and refused
     data      "a"
+    commit    [commit]
     asked by  ben@example.com, [time]
     agreed    carol@example.com (asserted), [time]
     refused   ben@example.com: it can wait

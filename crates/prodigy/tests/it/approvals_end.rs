@@ -29,6 +29,7 @@ fn a_request_ends_with_its_time() {
     died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
     why       rule `ask` says require_approval; 1 person of group `governance` must agree, and the agreement has expired
     data      "a"
+    commit    [commit]
     asked by  ben@example.com, [time]
     until     [time]
     digest    [digest]
@@ -135,6 +136,7 @@ fn an_agreement_is_about_the_workflow_that_would_run() {
     why       rule `ask` says require_approval; 0 of 1 people of group `governance` have agreed
     data      "a"
     workflow  another than the one it failed with
+    commit    [commit]
     asked by  ben@example.com, [time]
     until     [time]
     digest    [digest]
@@ -159,7 +161,6 @@ fn an_agreement_is_void_once_more_is_known_of_what_was_changed_outside() {
         "version: v1\ndlq_rules:\n  - id: ask\n    match: { class: commit }\n    \
          action: require_approval\n",
     );
-    world.commit_all("Add the policy");
     put(&world, "does.before.a", DIE);
     assert_eq!(go(&world).code, None);
     assert_code(&by(&world, "ann", &["resume", "job", "-y"]), 1);
@@ -172,7 +173,8 @@ fn an_agreement_is_void_once_more_is_known_of_what_was_changed_outside() {
     died of   unknown_commit_state: prodigy died while something outside was being changed; whether it was is not known
     why       rule `ask` says require_approval; something outside may have been changed, and nobody has looked; somebody takes the decision on themselves; 0 of 1 people have agreed
     data      "a"
-    outside   job:item-001:2 is prepared
+    commit    [commit]
+    outside   job:item-001:deed is prepared
     asked by  ben@example.com, [time]
     until     [time]
     digest    [digest]

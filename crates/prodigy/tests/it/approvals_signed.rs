@@ -13,7 +13,7 @@ use crate::{
 const SIGNERS: &str = ".prodigy/allowed_signers";
 
 /// Makes a world in which Carol and Dan have to sign, and Eve has a key that nobody knows.
-fn signed() -> World {
+pub(crate) fn signed() -> World {
     let signed = format!("    identity: signed\n    allowed_signers: {SIGNERS}\n");
     let world = office(&format!("{POLICY}{signed}"), &["a"]);
     let mut known = String::new();
@@ -31,16 +31,17 @@ fn signed() -> World {
         }
     }
     world.write(SIGNERS, known);
+    world.commit_all("Name the signers");
     world
 }
 
 /// Returns the file with somebody's key.
-fn key(world: &World, who: &str) -> String {
+pub(crate) fn key(world: &World, who: &str) -> String {
     world.root().join(format!("{who}.key")).display().to_string()
 }
 
 /// Agrees as somebody with a key.
-fn sign(world: &World, who: &str, digest: &str, key: &str) -> Seen {
+pub(crate) fn sign(world: &World, who: &str, digest: &str, key: &str) -> Seen {
     let expect = ["--expect", digest, "--sign", "--key", key];
     by(world, who, &[&["dlq", "approve", "job", "item-001"], &expect[..]].concat())
 }
@@ -93,7 +94,7 @@ fn a_signature_by_another_or_unknown_key_is_refused() {
     let before = of_type(&world, "approval_granted").len();
     let with = |who: &str, name: &str| why(&world, &sign(&world, who, &digest, &key(&world, name)));
     assert_snapshot!(with("carol", "eve"), @"
-    error: the approval is refused (bad_signature): the signature is not good: its key is not in `$ROOT/repo/.prodigy/allowed_signers`, or no longer counts
+    error: the approval is refused (bad_signature): the signature is not good: its key is not in `.prodigy/allowed_signers`, or no longer counts
     [exit 1]
     ");
     assert_snapshot!(with("dan", "carol"), @"
@@ -112,11 +113,14 @@ fn a_signature_by_another_or_unknown_key_is_refused() {
     hint: the file must be a private key that only you can read; load a key that has a passphrase with `ssh-add`
     [exit 1]
     ");
-    fs::remove_file(world.repo().join(SIGNERS)).unwrap();
+    world.git(&["rm", "--quiet", SIGNERS]);
+    world.commit_all("Forget the signers");
+    let digest = ask(&world);
+    let with = |who: &str, name: &str| why(&world, &sign(&world, who, &digest, &key(&world, name)));
     assert_snapshot!(with("carol", "carol"), @"
-    error: cannot read the allowed signers in `$ROOT/repo/.prodigy/allowed_signers`: No such file or directory (os error 2)
+    error: cannot read the allowed signers in `.prodigy/allowed_signers`: it is not committed on `main`
 
-    hint: it has a line for each person: `alice@example.com ssh-ed25519 AAAA…`; the policy says where it is
+    hint: it has a line for each person: `alice@example.com ssh-ed25519 AAAA…`; the policy says where it is, from the root of the repository, and it has to be committed
     [exit 1]
     ");
     assert_eq!(of_type(&world, "approval_granted").len(), before);

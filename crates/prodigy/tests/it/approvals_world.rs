@@ -36,7 +36,6 @@ pub(crate) fn office(policy: &str, items: &[&str]) -> World {
         fails_with(&world, item, "denied");
     }
     rule(&world, policy);
-    world.commit_all("Add the policy");
     assert_code(&by(&world, "ann", &["run", "workflow.yml", "-y", "--job-id", "job"]), 0);
     for item in items {
         mend(&world, item);
@@ -44,9 +43,11 @@ pub(crate) fn office(policy: &str, items: &[&str]) -> World {
     world
 }
 
-/// Writes the policy.
+/// Writes the policy and commits it.
 pub(crate) fn rule(world: &World, policy: &str) {
     world.write(".prodigy/replay-policy.yml", policy.trim_start());
+    world.git(&["add", ".prodigy/replay-policy.yml"]);
+    world.git(&["commit", "--quiet", "--message", "Write the policy"]);
 }
 
 /// Returns a command of prodigy that somebody types.
@@ -126,6 +127,8 @@ pub(crate) fn replays(world: &World) -> String {
 /// Replaces what is different every time.
 pub(crate) fn plain(seen: &Seen) -> String {
     let text = stable(seen);
+    let commit = Regex::new("(?m)^(commit    |changed .* )[0-9a-f]{10,40}$").unwrap();
+    let text = commit.replace_all(&text, "$1[commit]");
     let digest = Regex::new("sha256:[0-9a-f]{12,64}").unwrap().replace_all(&text, "[digest]");
     let time = Regex::new(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?").unwrap();
     time.replace_all(&digest, "[time]").into_owned()

@@ -16,20 +16,26 @@ fn user_config(world: &World, text: &str) {
 #[test]
 fn without_any_configuration_the_defaults_hold() {
     insta::assert_snapshot!(world().prodigy(&["config", "show"]), @"
-    home          $ROOT/home
-    grace         10s
-    idle_timeout  none
-    durability    full
-    log_cap       32 MiB
-    disk_floor    200 MiB
+    home              $ROOT/home
+    grace             10s
+    idle_timeout      none
+    durability        full
+    log_cap           32 MiB
+    disk_floor        200 MiB
+    retention.dlq     none
+    retention.events  none
+    retention.logs    none
     ");
     insta::assert_snapshot!(world().prodigy(&["config", "show", "--origin"]), @"
-    home          $ROOT/home  (PRODIGY_HOME)
-    grace         10s  (default)
-    idle_timeout  none  (default)
-    durability    full  (default)
-    log_cap       32 MiB  (default)
-    disk_floor    200 MiB  (default)
+    home              $ROOT/home  (PRODIGY_HOME)
+    grace             10s  (default)
+    idle_timeout      none  (default)
+    durability        full  (default)
+    log_cap           32 MiB  (default)
+    disk_floor        200 MiB  (default)
+    retention.dlq     none  (default)
+    retention.events  none  (default)
+    retention.logs    none  (default)
     ");
 }
 
@@ -42,12 +48,15 @@ fn each_layer_comes_before_the_one_below() {
         "# ours\ngrace: 20s\nidle_timeout: none\ndisk_floor: 1.5GiB\n",
     );
     insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
-    home          $ROOT/home  (PRODIGY_HOME)
-    grace         5s  (PRODIGY_GRACE)
-    idle_timeout  none  (.prodigy/config.yml:3)
-    durability    relaxed  ($ROOT/user/.config/prodigy/config.yml:4)
-    log_cap       1 MiB  ($ROOT/user/.config/prodigy/config.yml:3)
-    disk_floor    1.5 GiB  (.prodigy/config.yml:4)
+    home              $ROOT/home  (PRODIGY_HOME)
+    grace             5s  (PRODIGY_GRACE)
+    idle_timeout      none  (.prodigy/config.yml:3)
+    durability        relaxed  ($ROOT/user/.config/prodigy/config.yml:4)
+    log_cap           1 MiB  ($ROOT/user/.config/prodigy/config.yml:3)
+    disk_floor        1.5 GiB  (.prodigy/config.yml:4)
+    retention.dlq     none  (default)
+    retention.events  none  (default)
+    retention.logs    none  (default)
     ");
     fs::create_dir(world.repo().join("below")).unwrap();
     let below = world
@@ -56,12 +65,15 @@ fn each_layer_comes_before_the_one_below() {
         .output()
         .unwrap();
     insta::assert_snapshot!(world.seen(&below), @"
-    home          $ROOT/repo/below/elsewhere  (--home)
-    grace         5s  (PRODIGY_GRACE)
-    idle_timeout  none  (.prodigy/config.yml:3)
-    durability    relaxed  ($ROOT/user/.config/prodigy/config.yml:4)
-    log_cap       1 MiB  ($ROOT/user/.config/prodigy/config.yml:3)
-    disk_floor    1.5 GiB  (.prodigy/config.yml:4)
+    home              $ROOT/repo/below/elsewhere  (--home)
+    grace             5s  (PRODIGY_GRACE)
+    idle_timeout      none  (.prodigy/config.yml:3)
+    durability        relaxed  ($ROOT/user/.config/prodigy/config.yml:4)
+    log_cap           1 MiB  ($ROOT/user/.config/prodigy/config.yml:3)
+    disk_floor        1.5 GiB  (.prodigy/config.yml:4)
+    retention.dlq     none  (default)
+    retention.events  none  (default)
+    retention.logs    none  (default)
     ");
 }
 
@@ -69,7 +81,7 @@ fn each_layer_comes_before_the_one_below() {
 fn configuration_is_printed_for_programs() {
     let world = world().env("PRODIGY_IDLE_TIMEOUT", "1.5");
     world.write(".prodigy/config.yml", "durability: relaxed\n");
-    insta::assert_snapshot!(world.prodigy(&["config", "show", "--json"]), @r#"{"schema_version":1,"settings":{"home":{"value":"$ROOT/home","origin":"PRODIGY_HOME"},"grace":{"value":10.0,"origin":"default"},"idle_timeout":{"value":1.5,"origin":"PRODIGY_IDLE_TIMEOUT"},"durability":{"value":"relaxed","origin":".prodigy/config.yml:1"},"log_cap":{"value":33554432,"origin":"default"},"disk_floor":{"value":209715200,"origin":"default"}}}"#);
+    insta::assert_snapshot!(world.prodigy(&["config", "show", "--json"]), @r#"{"schema_version":1,"settings":{"home":{"value":"$ROOT/home","origin":"PRODIGY_HOME"},"grace":{"value":10.0,"origin":"default"},"idle_timeout":{"value":1.5,"origin":"PRODIGY_IDLE_TIMEOUT"},"durability":{"value":"relaxed","origin":".prodigy/config.yml:1"},"log_cap":{"value":33554432,"origin":"default"},"disk_floor":{"value":209715200,"origin":"default"},"retention.dlq":{"value":null,"origin":"default"},"retention.events":{"value":null,"origin":"default"},"retention.logs":{"value":null,"origin":"default"}}}"#);
 }
 
 #[test]
@@ -86,8 +98,8 @@ fn the_xdg_directory_is_honoured_if_it_is_absolute() {
         let seen = world.seen(&output.unwrap());
         seen.stdout.lines().find(|line| line.starts_with("grace")).unwrap().to_owned()
     };
-    insta::assert_snapshot!(with(xdg.to_str().unwrap()), @"grace         3s  ($ROOT/xdg/prodigy/config.yml:1)");
-    insta::assert_snapshot!(with("xdg"), @"grace         4s  ($ROOT/user/.config/prodigy/config.yml:1)");
+    insta::assert_snapshot!(with(xdg.to_str().unwrap()), @"grace             3s  ($ROOT/xdg/prodigy/config.yml:1)");
+    insta::assert_snapshot!(with("xdg"), @"grace             4s  ($ROOT/user/.config/prodigy/config.yml:1)");
 }
 
 #[test]
@@ -161,14 +173,17 @@ fn agents_come_from_files_and_the_repository_has_the_last_word() {
         "agents:\n  claude:\n    type: simulated\n    rules: [{answer: done}]\n",
     );
     insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
-    home           $ROOT/home  (PRODIGY_HOME)
-    grace          10s  (default)
-    idle_timeout   none  (default)
-    durability     full  (default)
-    log_cap        32 MiB  (default)
-    disk_floor     200 MiB  (default)
-    agents.claude  simulated, 1 rule  (.prodigy/config.yml:2)
-    agents.mine    simulated, 0 rules  ($ROOT/user/.config/prodigy/config.yml:3)
+    home              $ROOT/home  (PRODIGY_HOME)
+    grace             10s  (default)
+    idle_timeout      none  (default)
+    durability        full  (default)
+    log_cap           32 MiB  (default)
+    disk_floor        200 MiB  (default)
+    retention.dlq     none  (default)
+    retention.events  none  (default)
+    retention.logs    none  (default)
+    agents.claude     simulated, 1 rule  (.prodigy/config.yml:2)
+    agents.mine       simulated, 0 rules  ($ROOT/user/.config/prodigy/config.yml:3)
     ");
     let seen = world.prodigy(&["config", "show", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();

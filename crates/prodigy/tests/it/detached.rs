@@ -142,6 +142,10 @@ fn a_renamed_branch_is_named_with_into_or_merged_by_hand() {
         seen.stderr.contains("the branch `main` is gone; `prodigy resume job --into BRANCH`"),
         "{seen}"
     );
+    assert!(seen.stderr.ends_with("\nnext: prodigy resume job -y --into BRANCH\n"), "{seen}");
+    let listed = world.prodigy(&["jobs", "show", "job"]);
+    let way_out = "`prodigy resume job -y --into BRANCH` merges the result";
+    assert!(listed.stderr.contains(way_out), "{listed}");
     world.git(&["merge", "--quiet", "prodigy/job/job"]);
     let seen = world.prodigy(&["resume", "job"]);
     assert_code(&seen, 0);
@@ -166,4 +170,32 @@ fn bare_resume_prefers_a_job_that_has_a_branch() {
     assert_code(&seen, 7);
     assert!(seen.stderr.contains("--into BRANCH"), "{seen}");
     assert_code(&world.prodigy(&["resume", "--into", "main"]), 0);
+}
+
+#[test]
+fn a_job_with_items_whose_branch_is_gone_names_the_way_out() {
+    let world = crate::map_world::map_world(
+        "map:\n  input: { items: [a] }\n  agent_template:\n    - { shell: 'echo x > x', auto_commit: true }\n",
+    );
+    world.git(&["switch", "--quiet", "-c", "topic"]);
+    let args = ["run", "workflow.yml", "--job-id", "job"];
+    assert_code(&world.prodigy(&args), 7);
+    world.git(&["switch", "--quiet", "main"]);
+    world.git(&["branch", "--quiet", "-D", "topic"]);
+    let seen = world.prodigy(&["resume", "job", "-y"]);
+    assert_code(&seen, 7);
+    assert!(seen.stderr.ends_with("\nnext: prodigy resume job -y --into BRANCH\n"), "{seen}");
+    assert_code(&world.prodigy(&["resume", "job", "--into", "main"]), 0);
+    assert_eq!(world.read("x"), "x\n");
+}
+
+#[test]
+fn a_job_whose_branch_was_rewritten_names_the_way_out() {
+    let world = world(COMMITS);
+    assert_code(&world.prodigy(&["run", "workflow.yml", "--job-id", "job"]), 7);
+    world.git(&["commit", "--quiet", "--amend", "--message", "Rewritten"]);
+    let seen = world.prodigy(&["resume", "job", "-y"]);
+    assert_code(&seen, 7);
+    assert!(seen.stderr.ends_with("\nnext: prodigy resume job -y --into main\n"), "{seen}");
+    assert_code(&world.prodigy(&["resume", "job", "-y", "--into", "main"]), 0);
 }

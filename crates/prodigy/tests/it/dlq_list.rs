@@ -82,7 +82,8 @@ fn open_entries_are_listed_the_newest_first() {
             "commit_state": "local",
             "ran_with": "09f29a1fdda4de46",
             "replay_cost_usd": 0.0
-          }
+          },
+          "owner": null
         }
       ],
       "more": true
@@ -251,8 +252,8 @@ fn entries_of_older_programs_are_listed_and_shown() {
     write(&world, "old", "item-8", flat);
     assert_snapshot!(world.prodigy(&["dlq", "list", "old"]), @"
     ITEM    REASON        REPLAY  TRIES  LAST FAILURE      CAUSE
-    item-8  unclassified  review  1      2025-01-02 03:05  exit code <n>
-    item-7  timeout       yes     2      2025-01-02 03:04  timed out after <n> seconds
+    item-8  unclassified  no      1      2025-01-02 03:05  exit code <n>
+    item-7  timeout       no      2      2025-01-02 03:04  timed out after <n> seconds
     ----- stderr -----
 
     next:
@@ -267,9 +268,8 @@ fn entries_of_older_programs_are_listed_and_shown() {
     cause       Timeout::timed out after <n> seconds [af6bb5a69ec4f6d7]
     where       step claude: /fix, attempt 2, agent-7
     failed      2 times, from 2025-01-02T03:00:00Z to 2025-01-02T03:04:05Z
-    replay      it can be replayed
-    because     rule `built-in:timeout` says auto_replay
-    to do       give it more time with `timeout`, or smaller items; then replay
+    replay      it cannot be replayed: its job has no journal
+    to do       export its item and run it in a new job, with `input: entries.json` and `json_path: '$[*].item_data'`
 
     attempts
       #  ENDED             TOOK    REASON   MESSAGE
@@ -279,7 +279,23 @@ fn entries_of_older_programs_are_listed_and_shown() {
       {
         "a": 1
       }
+    ----- stderr -----
+
+    next:
+      export it    prodigy dlq export old --format json --output entries.json
+      run it anew  prodigy run WORKFLOW
     "#);
+    assert_snapshot!(world.prodigy(&["dlq", "retry", "old"]), @"
+    ----- stderr -----
+    error: job `old` has no journal: its dead letters can be read and not be replayed
+
+    hint: `prodigy dlq export old --format json --output entries.json`, then `prodigy run WORKFLOW` with `input: entries.json` and `json_path: '$[*].item_data'`
+    [exit 2]
+    ");
+    let listed = world.prodigy(&["dlq", "list", "old", "--json"]).stdout;
+    assert!(!listed.contains("\"reprocess_eligible\": true"), "{listed}");
+    let analyzed = world.prodigy(&["dlq", "analyze", "old"]).stdout;
+    assert!(analyzed.contains("it cannot be replayed as it is"), "{analyzed}");
     assert_snapshot!(world.prodigy(&["dlq", "inspect", "old", "item-8"]), @r#"
     {
       "item_id": "item-8",

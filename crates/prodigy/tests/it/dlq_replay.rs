@@ -48,16 +48,16 @@ fn of_a_job_that_was_stopped_only_the_dead_letters_are_replayed() {
     assert_code(&go(&world), 5);
     mend(&world, "a");
     assert_snapshot!(stable(&retry(&world, &[])), @"
-        ----- stderr -----
-        · job job resumed · 0 of 3 items done
-        ✓ item-001  [time] · 1 commit
+    ----- stderr -----
+    · job job resumed · 0 of 3 items done
+    ✓ item-001  [time] · 1 commit
 
-        paused: its dead letters were replayed; the other items wait · 1 of 3 items done · [time]
-        items: 1 successful, 2 waiting, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
-        next: prodigy resume job
-        ");
+    paused: its dead letters were replayed; the other items wait · [time]
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 1 successful, 2 waiting, 1 tried more than once
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    next: prodigy resume job
+    ");
     assert_eq!(statuses(&world), "item-001 resolved");
     assert_eq!(beside(&world, "log"), "a 1\na 2\n");
     assert_code(&resume(&world), 0);
@@ -103,16 +103,16 @@ fn a_replay_that_is_stopped_says_how_to_go_on() {
     let run = held(&world, "b", RETRY);
     run.signal(Signal::INT);
     assert_snapshot!(stable(&run.seen(&world)), @"
-        ----- stderr -----
-        · job job resumed · 2 of 3 items done
+    ----- stderr -----
+    · job job resumed · 2 of 3 items done
 
-        paused: stopped by Ctrl-C · 2 of 3 items done · [time]
-        items: 2 successful, 1 waiting
-        replayed: 0 resolved, 0 back in the DLQ, 1 waiting
-        worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
-        next: prodigy resume job
-        [exit 130]
-        ");
+    paused: stopped by Ctrl-C · [time]
+    replayed: 0 resolved, 0 back in the DLQ, 1 waiting
+    job: 2 successful, 1 waiting
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    next: prodigy resume job
+    [exit 130]
+    ");
     release(&world, "b");
     assert_snapshot!(stable(&resume(&world)), @"
         ----- stderr -----
@@ -263,19 +263,19 @@ fn a_replay_of_a_job_that_is_not_merged_goes_on_in_its_branch() {
     assert_code(&world.prodigy(&["run", "workflow.yml", "--job-id", "job"]), 7);
     mend(&world, "b");
     assert_snapshot!(stable(&retry(&world, &[])), @"
-        ----- stderr -----
-        · job job resumed · 2 of 3 items done
-        ✓ item-002  [time] · 1 commit
-        ✓ map: 3/3 done  [time]
+    ----- stderr -----
+    · job job resumed · 2 of 3 items done
+    ✓ item-002  [time] · 1 commit
+    ✓ map: 3/3 done  [time]
 
-        merge outstanding · 3 of 3 items done · [time]
-        items: 3 successful, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
-        not merged: nobody could be asked and `-y` was not given; `git merge prodigy/job/job` merges it
-        next: prodigy resume job -y
-        [exit 7]
-        ");
+    merge outstanding · [time]
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 3 successful, 1 tried more than once
+    worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
+    not merged: nobody could be asked and `-y` was not given; `git merge prodigy/job/job` merges it
+    next: prodigy resume job -y
+    [exit 7]
+    ");
     assert_eq!(world.git(&["log", "-1", "--format=%s", "main"]), "Add the workflow");
     assert_code(&world.prodigy(&["resume", "job", "-y"]), 0);
     assert_eq!((world.read("a.txt"), world.read("b.txt")), ("a\n".to_owned(), "b\n".to_owned()));

@@ -96,17 +96,17 @@ fn a_dead_letter_of_a_completed_job_is_replayed_and_merged() {
     assert_eq!(statuses(&world), "item-002 open");
     mend(&world, "b");
     assert_snapshot!(stable(&retry(&world, &[])), @"
-        ----- stderr -----
-        · job job resumed · 2 of 3 items done
-        ✓ item-002  [time] · 1 commit
-        ✓ map: 3/3 done  [time]
+    ----- stderr -----
+    · job job resumed · 2 of 3 items done
+    ✓ item-002  [time] · 1 commit
+    ✓ map: 3/3 done  [time]
 
-        completed · 3 of 3 items done · [time]
-        items: 3 successful, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        merged into main at [commit]
-        next: prodigy events job
-        ");
+    completed · [time]
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 3 successful, 1 tried more than once
+    merged into main at [commit]
+    next: prodigy events job
+    ");
     assert_snapshot!(trace_of(&world, "item-002"), @"
         item-002 agent_started 1
         item-002 agent_failed 1 command_failed then dead_letter
@@ -138,20 +138,20 @@ fn an_item_that_fails_again_gets_one_more_record_in_its_history() {
     does(&world, "b", "exit 4");
     let seen = retry(&world, &["--fail-on-dlq", "--reason", "the server is back"]);
     assert_snapshot!(stable(&seen), @"
-        ----- stderr -----
-        · job job resumed · 2 of 3 items done
-        ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
+    ----- stderr -----
+    · job job resumed · 2 of 3 items done
+    ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
 
-        completed with failures · 2 of 3 items done · [time]
-        items: 2 successful, 1 in the DLQ, 1 tried more than once
-        replayed: 0 resolved, 1 back in the DLQ
-        failures:
-          command_failed: `sh $ROOT/work ${item}` failed with exit code 4  item-002
-        nothing to merge: the steps made no commit
-        dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        next: prodigy dlq show job
-        [exit 3]
-        ");
+    completed with failures · [time]
+    replayed: 0 resolved, 1 back in the DLQ
+    job: 2 successful, 1 in the DLQ, 1 tried more than once
+    failures:
+      command_failed: `sh $ROOT/work ${item}` failed with exit code 4  item-002
+    nothing to merge: the steps made no commit
+    dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
+    next: prodigy dlq show job
+    [exit 3]
+    ");
     assert_eq!(statuses(&world), "item-002 open");
     let entry = letter(&world, "item-002");
     let history = entry["failure_history"].as_array().unwrap();
@@ -375,21 +375,18 @@ fn what_a_reason_speaks_against_is_listed_with_what_would_help() {
     mend(&world, "a");
     assert_snapshot!(
         stable(&retry(&world, &["--force", "item-001", "--reason", "looked at it"])), @"
-        ----- stderr -----
-        · job job resumed · 0 of 3 items done
-        ✓ item-001  [time] · 1 commit
-        ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
+    ----- stderr -----
+    · job job resumed · 0 of 3 items done
+    ✓ item-001  [time] · 1 commit
+    ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
 
-        completed with failures · 1 of 3 items done · [time]
-        items: 1 successful, 2 in the DLQ, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        failures:
-          auth_failed: `sh $ROOT/work ${item}` failed with exit code 1  item-002
-          cancelled: `sh $ROOT/work ${item}` failed with exit code 1  item-003
-        merged into main at [commit]
-        dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
-        next: prodigy dlq show job
-        ");
+    completed with failures · [time]
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 1 successful, 2 in the DLQ, 1 tried more than once
+    merged into main at [commit]
+    dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
+    next: prodigy dlq show job
+    ");
     assert_eq!(statuses(&world), "item-001 resolved, item-002 open, item-003 open");
     let claim = &of_type(&world, "replay_started")[0];
     assert_eq!((&claim["forced"], &claim["reason"]), (&true.into(), &"looked at it".into()));
@@ -412,11 +409,9 @@ fn what_may_be_replayed_is_although_something_else_may_not() {
     ✓ item-001  [time] · 1 commit
     ~ map: 2/3 done · 1 failed · 1 in DLQ  [time]
 
-    completed with failures · 2 of 3 items done · [time]
-    items: 2 successful, 1 in the DLQ, 1 tried more than once
+    completed with failures · [time]
     replayed: 1 resolved, 0 back in the DLQ
-    failures:
-      schema_invalid: `sh $ROOT/work ${item}` failed with exit code 1  item-002
+    job: 2 successful, 1 in the DLQ, 1 tried more than once
     merged into main at [commit]
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
     next: prodigy dlq show job
@@ -431,18 +426,49 @@ fn the_reduce_phase_runs_again_if_somebody_wants_it() {
     assert_code(&go(&world), 0);
     mend(&world, "b");
     assert_snapshot!(stable(&retry(&world, &["--rerun-reduce"])), @r#"
-        ----- stderr -----
-        · job job resumed · 2 of 3 items done
-        ✓ item-002  [time] · 1 commit
-        ✓ map: 3/3 done  [time]
-        ✓ reduce.1 shell: echo "${map.successful} of ${map.total}" >> counts  [time]
+    ----- stderr -----
+    · job job resumed · 2 of 3 items done
+    ✓ item-002  [time] · 1 commit
+    ✓ map: 3/3 done  [time]
+    ✓ reduce.1 shell: echo "${map.successful} of ${map.total}" >> counts  [time]
 
-        completed · 3 of 3 items done · [time]
-        items: 3 successful, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        merged into main at [commit]
-        next: prodigy events job
-        "#);
+    completed · [time]
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 3 successful, 1 tried more than once
+    merged into main at [commit]
+    next: prodigy events job
+    "#);
     assert_eq!(world.read("counts"), "2 of 3\n3 of 3\n");
     assert_whole(&world);
+}
+
+#[test]
+fn a_replay_reports_its_own_figures() {
+    let agents =
+        "agents: { claude: { type: simulated, rules: [{ answer: done, cost_usd: 0.5 }] } }\n";
+    let workflow = format!(
+        "{agents}{}",
+        WORKFLOW.replace("    - shell: sh", "    - claude: go\n    - shell: sh")
+    );
+    let world = failing(&workflow, &["a", "b"]);
+    does(&world, "c", "echo 'error: no such crate' >&2; exit 9");
+    assert_code(&go(&world), 1);
+    mend(&world, "b");
+    let seen = retry(&world, &["item-001", "item-002"]);
+    assert_snapshot!(stable(&seen), @"
+    ----- stderr -----
+    · job job resumed · 0 of 3 items done
+    ✓ item-002  [time] · 1 commit
+    ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
+
+    completed with failures · [time] · cost $1.00
+    replayed: 1 resolved, 1 back in the DLQ
+    job: 1 successful, 2 in the DLQ, 2 tried more than once
+    failures:
+      command_failed: `sh $ROOT/work ${item}` failed with exit code 3  item-001
+    cost: $1.00 for each item done · $0.50 lost in attempts that came to nothing
+    merged into main at [commit]
+    dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
+    next: prodigy dlq show job
+    ");
 }

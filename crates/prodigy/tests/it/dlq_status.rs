@@ -264,6 +264,7 @@ fn programs_read_one_document() {
       "oldest": {
         "job_id": "job",
         "item_id": "item-1860-1",
+        "owner": null,
         "since": "[time]",
         "seconds": [seconds]
       },
@@ -271,6 +272,7 @@ fn programs_read_one_document() {
       "oldest_unknown_commit": {
         "job_id": "job",
         "item_id": "item-1860-1",
+        "owner": null,
         "since": "[time]",
         "seconds": [seconds]
       },

@@ -99,24 +99,31 @@ map:
           left prodigy/job/item-002, draft new, kept
         item-003 stalled (transient) at map.3: printed nothing for 2s
           1 stalled Timeout, shell: sleep 60
+          left prodigy/job/item-003, none, not kept
         item-004 no_commit (agent) at map.4: the step made no commit, and `commit_required` is set
           1 no_commit CommitValidationFailed, shell: touch draft
           left prodigy/job/item-004, draft new, kept
         item-005 validation_failed (agent) at map.5: validation found 50 % done, and 100 % is wanted
           1 validation_failed ValidationFailed, shell: true
+          left prodigy/job/item-005, none, not kept
         item-006 template_error (poison) at map.6: `${item.name.first}` has no value: `item` is text, so it has no field `name`
           1 template_error ValidationFailed, shell: echo ${item.name.first}
+          left prodigy/job/item-006, none, not kept
         item-007 command_failed (agent) at map.7: `cat no-such-file` failed with exit code 1: cat: no-such-file: No such file or directory
           1 command_failed CommandFailed, shell: cat no-such-file
+          left prodigy/job/item-007, none, not kept
         item-008 spawn_failed (transient) at map.8: `no-such-program` failed with exit code 127: sh: 1: no-such-program: not found
           1 spawn_failed CommandFailed, shell: no-such-program
+          left prodigy/job/item-008, none, not kept
         item-009 worktree_error (integration) at map: HEAD was left at a commit from before the item began
           1 worktree_error WorktreeError, map
-          left -, -, kept
+          left prodigy/job/item-009, none, kept
         item-010 disk_full (resource) at map.10: `echo 'cp: cannot write: No space left on device' >&2; exit 1` failed with exit code 1
           1 disk_full ResourceExhausted, shell: echo 'cp: cannot write: No space left on device' >&2; exit 1
+          left prodigy/job/item-010, none, not kept
         item-011 parse_error (poison) at map: the item's result is not usable: expected ident at line 1 column 2
           1 parse_error ValidationFailed, map
+          left prodigy/job/item-011, none, not kept
         ");
 }
 
@@ -154,6 +161,7 @@ map:
     assert_snapshot!(deaths(&world, 1), @"
         item-001 timeout (transient) at map.1: the attempt took longer than 1s
           1 timeout Timeout, shell: sleep 60
+          left prodigy/job/item-001, none, not kept
         ");
 }
 
@@ -201,7 +209,7 @@ map:
         merge_conflict (integration) at map: its commits conflict with those of other items in `list`
           1 merge_conflict MergeConflict, merge
           2 merge_conflict MergeConflict, merge
-          left prodigy/job/item-001, -, not kept
+          left prodigy/job/item-001, none, not kept
         ");
 }
 
@@ -219,6 +227,7 @@ map:
     assert_snapshot!(deaths(&world, 1), @"
         item-001 command_failed (agent) at map: worktree.setup: exit code 4: no
           1 command_failed CommandFailed, map
+          left prodigy/job/item-001, none, not kept
         ");
 }
 
@@ -236,6 +245,7 @@ map:
     assert_snapshot!(deaths(&world, 1), @"
         item-001 worktree_error (integration) at map: `nothing-there` cannot be read: it is not there
           1 worktree_error WorktreeError, map
+          left prodigy/job/item-001, none, not kept
         ");
 }
 
@@ -295,6 +305,7 @@ map:
         item-001 command_failed (agent) at map.1: `work` failed with exit code 3
           1 interrupted Unknown, map
           1 command_failed CommandFailed, work
+          left prodigy/job/item-001, none, not kept
         ");
 }
 

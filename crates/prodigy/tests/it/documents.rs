@@ -423,7 +423,11 @@ fn the_guide_to_many_items_names_every_key_that_only_such_workflows_have() {
 
 #[test]
 fn the_reference_is_what_the_binary_says() {
-    let pages: [(&str, &[&str]); 14] = [
+    let pages: [(&str, &[&str]); 18] = [
+        ("audit-record.schema.json", &["schema", "audit-record"]),
+        ("audit.md", &["__reference", "audit"]),
+        ("checkpoint.schema.json", &["schema", "checkpoint"]),
+        ("checkpoints.md", &["__reference", "checkpoint"]),
         ("cli.md", &["__reference", "cli"]),
         ("dead-letters.md", &["__reference", "dead-letters"]),
         ("dlq-item.schema.json", &["schema", "dlq-item"]),

@@ -26,6 +26,11 @@ fn every_scenario_ends_as_it_must_and_nothing_of_the_user_is_touched() {
     policy-changed
     missing-input
     cut-audit-tail
+    no-members
+    uncommitted-policy
+    policy-by-job
+    other-commit
+    step-approves
     ");
     for scenario in scenarios {
         let findings = scenario["findings"].as_array().unwrap();
@@ -79,6 +84,11 @@ fn the_scenarios_are_listed_and_an_unknown_one_is_refused() {
     policy-changed       the policy changes after somebody agreed
     missing-input        the item's input is gone until somebody names another
     cut-audit-tail       the end of the audit trail is cut off
+    no-members           the group that has to agree has no members
+    uncommitted-policy   somebody changes the policy and does not commit it
+    policy-by-job        a job commits a policy that allows more
+    other-commit         somebody commits to the branch after somebody agreed
+    step-approves        a running step agrees to a replay
     ");
     let seen = world.prodigy(&["dlq", "drill", "earthquake"]);
     assert_eq!(seen.code, Some(2), "{seen}");

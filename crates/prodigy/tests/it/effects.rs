@@ -37,14 +37,14 @@ fn a_change_outside_is_recorded_before_and_after_it_is_made() {
     assert!(beside(&world, "journal").contains("effect_prepared"), "it came first");
     assert!(!beside(&world, "later").contains("effect_committed"), "it came last");
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 committed receipt of a
+    job:item-001:deed prepared prepared
+    job:item-001:deed committed receipt of a
     ");
     let world = steps_world("idempotent: true");
     assert_code(&go(&world), 0);
     assert_snapshot!(effects(&world), @"
-    job:workflow:2 prepared prepared
-    job:workflow:2 committed receipt of a
+    job:workflow:deed prepared prepared
+    job:workflow:deed committed receipt of a
     ");
 }
 
@@ -87,7 +87,7 @@ fn what_may_have_been_done_is_not_tried_again() {
         put(&world, "does.after.a", "exit 3\n");
         assert_code(&go(&world), 1);
         assert_eq!(made(&world), 1, "{more} {policy}");
-        assert_eq!(effects(&world), "job:item-001:2 prepared prepared", "{more} {policy}");
+        assert_eq!(effects(&world), "job:item-001:deed prepared prepared", "{more} {policy}");
         let entry = letter(&world, "item-001");
         let expected = ["command_failed", "unknown", "pending_review"];
         let found = ["reason_code", "commit_state", "replay_status"];
@@ -129,8 +129,8 @@ fn a_check_says_what_a_failed_step_has_done() {
     ");
     assert_eq!(made(&world), 1);
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled committed found prodigy
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled committed found prodigy
     ");
     // It was not done: it is tried as often as usual.
     let world = policy_world(WITH_CHECK, RETRY);
@@ -138,10 +138,10 @@ fn a_check_says_what_a_failed_step_has_done() {
     assert_code(&go(&world), 0);
     assert_eq!(made(&world), 1);
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled absent prodigy
-    job:item-001:2 prepared prepared
-    job:item-001:2 committed receipt of a
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled absent prodigy
+    job:item-001:deed prepared prepared
+    job:item-001:deed committed receipt of a
     ");
 }
 
@@ -153,8 +153,8 @@ fn a_check_that_finds_half_or_cannot_tell_ends_the_attempts() {
     assert_code(&go(&world), 1);
     assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"partial_external_write by command_failed: exit code 3; its check found that a part of the change was made");
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled partial prodigy
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled partial prodigy
     ");
     assert_eq!(letter(&world, "item-001")["commit_state"], "unknown");
     for says in ["exit 7", "kill -9 $$"] {
@@ -186,12 +186,12 @@ fn what_could_not_be_started_was_not_done() {
     job job_completed completed_with_failures
     ");
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled absent prodigy
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled absent prodigy
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled absent prodigy
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled absent prodigy
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled absent prodigy
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled absent prodigy
     ");
     assert_eq!(letter(&world, "item-001")["commit_state"], "local");
 }
@@ -234,9 +234,9 @@ fn what_does_no_harm_twice_is_tried_as_often_as_usual() {
     assert_code(&go(&world), 0);
     assert_eq!(made(&world), 2);
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 prepared prepared
-    job:item-001:2 committed receipt of a
+    job:item-001:deed prepared prepared
+    job:item-001:deed prepared prepared
+    job:item-001:deed committed receipt of a
     ");
 }
 
@@ -265,7 +265,7 @@ map:
     job job_completed completed_with_failures
     ");
     assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"idempotency_conflict: the change was made before, and with other values");
-    assert_eq!(letter(&world, "item-001")["commit_state"], "committed");
+    assert_eq!(letter(&world, "item-001")["commit_state"], "mixed");
 }
 
 #[test]
@@ -298,8 +298,8 @@ fn a_step_of_a_job_waits_for_somebody_who_says_how_to_find_out() {
     ");
     assert_eq!(made(&world), 1);
     assert_snapshot!(effects(&world), @"
-    job:workflow:2 prepared prepared
-    job:workflow:2 reconciled committed found prodigy
+    job:workflow:deed prepared prepared
+    job:workflow:deed reconciled committed found prodigy
     ");
 }
 
@@ -311,8 +311,8 @@ fn a_judge_that_is_not_satisfied_has_nothing_done_twice() {
     assert_code(&go(&world), 0);
     assert_eq!(made(&world), 1);
     assert_snapshot!(effects(&world), @"
-    job:workflow:2 prepared prepared
-    job:workflow:2 committed receipt of a
+    job:workflow:deed prepared prepared
+    job:workflow:deed committed receipt of a
     ");
     let steps = of_type(&world, "step_completed");
     let adopted: Vec<_> = steps.iter().filter(|step| step["adopted"] == true).collect();
@@ -330,7 +330,7 @@ fn a_stop_leaves_unknown_what_was_under_way() {
     assert_eq!(made(&world), 1);
     assert_code(&resume(&world), 1);
     assert_eq!(made(&world), 1);
-    assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by interrupted: prodigy died while something outside was being changed; whether it was is not known");
+    assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by interrupted: the run was stopped while something outside was being changed; whether it was is not known");
 }
 
 #[test]
@@ -345,19 +345,24 @@ agents:
 map:
   input: { items: [a] }
   agent_template:
-    - claude: open it
+    - id: open
+      claude: open it
       effects: external
-    - foreach:
+    - id: loop
+      foreach:
         input: [x, y]
         do:
-          - shell: sh ROOT/deed a
+          - id: each
+            shell: sh ROOT/deed a
             effects: external
-    - shell: 'false'
+    - id: fail
+      shell: 'false'
       on_failure:
-        commands: [{ shell: sh ROOT/deed a, effects: external }]
+        commands: [{ id: mend, shell: sh ROOT/deed a, effects: external }]
     - shell: sh ROOT/other last
 reduce:
-  - shell: sh ROOT/deed a
+  - id: end
+    shell: sh ROOT/deed a
     effects: external
 error_policy: { retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } } }
 ",
@@ -367,16 +372,16 @@ error_policy: { retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 
     assert_code(&go(&world), 0);
     assert_eq!(made(&world), 4);
     assert_snapshot!(effects(&world), @"
-    job:item-001:1 prepared prepared
-    job:item-001:1 committed it is done
-    job:item-001:2.foreach.1.1 prepared prepared
-    job:item-001:2.foreach.1.1 committed receipt of a
-    job:item-001:2.foreach.2.1 prepared prepared
-    job:item-001:2.foreach.2.1 committed receipt of a
-    job:item-001:3.on_failure.1 prepared prepared
-    job:item-001:3.on_failure.1 committed receipt of a
-    job:workflow:reduce.1 prepared prepared
-    job:workflow:reduce.1 committed receipt of a
+    job:item-001:open prepared prepared
+    job:item-001:open committed it is done
+    job:item-001:loop.foreach.~cd65ea2c2ad9.each prepared prepared
+    job:item-001:loop.foreach.~cd65ea2c2ad9.each committed receipt of a
+    job:item-001:loop.foreach.~8fbad084cb75.each prepared prepared
+    job:item-001:loop.foreach.~8fbad084cb75.each committed receipt of a
+    job:item-001:fail.on_failure.mend prepared prepared
+    job:item-001:fail.on_failure.mend committed receipt of a
+    job:workflow:reduce.end prepared prepared
+    job:workflow:reduce.end committed receipt of a
     ");
 }
 
@@ -456,14 +461,14 @@ map:
 error_policy:
   on_item_failure: custom:tell
   handlers:
-    tell: [{ shell: sh ROOT/deed a, effects: external, continue_on_error: true }]
+    tell: [{ id: note, shell: sh ROOT/deed a, effects: external, continue_on_error: true }]
 ",
     );
     furnish(&world);
     put(&world, "does.after.a", "exit 4\n");
     assert_code(&go(&world), 1);
-    assert_snapshot!(effects(&world), @"job:item-001:handler.tell.1 prepared prepared");
-    assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state: its handler may have changed something outside; whether it did is not known");
+    assert_snapshot!(effects(&world), @"job:item-001:handler.tell.note prepared prepared");
+    assert_snapshot!(failed_with(&world, "item_dead_lettered"), @"unknown_commit_state by command_failed: `exit 3` failed with exit code 3; its handler may have changed something outside; whether it did is not known");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn a_kill_around_a_change_that_can_be_checked_comes_to_exactly_one() {
             let found = found.map(|key| entry[key].as_str().unwrap());
             assert_eq!(found, ["unknown_commit_state", "interrupted", "unknown"], "{point}");
             assert_code(&check(&world), 0);
-            let known = if before == 0 { "local" } else { "committed" };
+            let known = if before == 0 { "local" } else { "mixed" };
             assert_eq!(letter(&world, "item-001")["commit_state"], known, "{point}");
             assert_code(&force(&world), 0);
             assert_eq!(letter(&world, "item-001")["status"], "resolved", "{point}");
@@ -145,20 +145,20 @@ fn checks_say_what_they_found_and_what_comes_next() {
     let world = item_world(WITH_CHECK);
     killed_at(&world, "does.after.a");
     let seen = world.prodigy(&["dlq", "check", "job", "item-001", "--json"]);
-    assert_snapshot!(seen, @r#"{"schema_version":1,"job_id":"job","effects":[{"item_id":"item-001","key":"job:item-001:2","step":"2","name":"shell: sh $ROOT/deed ${item}","before":"prepared","after":"committed","receipt":"found","problem":null,"reason_code":null}]}"#);
+    assert_snapshot!(seen, @r#"{"schema_version":1,"job_id":"job","effects":[{"item_id":"item-001","key":"job:item-001:deed","step":"2","name":"shell: sh $ROOT/deed ${item}","before":"prepared","after":"committed","receipt":"found","problem":null,"reason_code":null}]}"#);
     assert_snapshot!(check(&world), @"
     ----- stderr -----
     nothing to look at: what the dead letters of job `job` changed outside is known
     ");
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled committed found ada
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled committed found ada
     ");
     let world = item_world(WITH_CHECK);
     killed_at(&world, "does.before.a");
     assert_snapshot!(check(&world), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → not made
       next: prodigy dlq retry job item-001
     ");
@@ -167,7 +167,7 @@ fn checks_say_what_they_found_and_what_comes_next() {
     put(&world, "check", "echo nobody answers >&2; exit 6\n");
     assert_snapshot!(check(&world), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → unknown: exit code 6: nobody answers
       next: prodigy dlq show job item-001
     [exit 1]
@@ -175,7 +175,7 @@ fn checks_say_what_they_found_and_what_comes_next() {
     put(&world, "check", "exit 2\n");
     assert_snapshot!(check(&world), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → made in part
       next: prodigy dlq show job item-001
     [exit 1]
@@ -184,7 +184,7 @@ fn checks_say_what_they_found_and_what_comes_next() {
     killed_at(&world, "does.before.a");
     assert_snapshot!(check(&world), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → unknown: the step has no `check`
       next: prodigy dlq show job item-001
     [exit 1]
@@ -203,7 +203,7 @@ fn what_was_changed_can_be_undone() {
     let undo = || world.prodigy(&["dlq", "check", "job", "--compensate"]);
     assert_snapshot!(undo(), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → undone
       next: prodigy dlq retry job item-001
     ");
@@ -212,13 +212,13 @@ fn what_was_changed_can_be_undone() {
     assert_code(&force(&world), 0);
     assert_eq!(made(&world), 1);
     assert_snapshot!(effects(&world), @"
-    job:item-001:2 prepared prepared
-    job:item-001:2 reconciled committed found ada
-    job:item-001:2 reconciled indeterminate ada
-    job:item-001:2 reconciled absent ada
-    job:item-001:2 compensated ada
-    job:item-001:2 prepared prepared
-    job:item-001:2 committed receipt of a
+    job:item-001:deed prepared prepared
+    job:item-001:deed reconciled committed found ada
+    job:item-001:deed reconciled indeterminate ada
+    job:item-001:deed reconciled absent ada
+    job:item-001:deed compensated ada
+    job:item-001:deed prepared prepared
+    job:item-001:deed committed receipt of a
     ");
     // Whoever is killed while it is undone leaves nothing that could be taken for done.
     let world = item_world("check: sh ROOT/check\n      compensate: sh ROOT/undo");
@@ -226,7 +226,7 @@ fn what_was_changed_can_be_undone() {
     put(&world, "undo", &format!("rm ROOT/outside\n{DIE}"));
     assert_eq!(world.prodigy(&["dlq", "check", "job", "--compensate"]).code, None);
     let last = effects(&world).lines().last().map(str::to_owned);
-    assert_eq!(last.as_deref(), Some("job:item-001:2 reconciled indeterminate ada"));
+    assert_eq!(last.as_deref(), Some("job:item-001:deed reconciled indeterminate ada"));
     assert_code(&check(&world), 0);
     assert_code(&force(&world), 0);
     assert_eq!(made(&world), 1);
@@ -235,19 +235,19 @@ fn what_was_changed_can_be_undone() {
     killed_at(&world, "does.after.a");
     assert_snapshot!(world.prodigy(&["dlq", "check", "job", "--compensate"]), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → made: found
         it could not be undone: exit code 4
       next: prodigy dlq show job item-001
     [exit 1]
     ");
-    assert_eq!(letter(&world, "item-001")["commit_state"], "committed");
+    assert_eq!(letter(&world, "item-001")["commit_state"], "mixed");
     // Without a way to undo it nothing is done.
     let world = item_world(WITH_CHECK);
     killed_at(&world, "does.after.a");
     assert_snapshot!(world.prodigy(&["dlq", "check", "job", "--compensate"]), @"
     item-001
-      job:item-001:2  shell: sh $ROOT/deed ${item}
+      job:item-001:deed  shell: sh $ROOT/deed ${item}
         unknown → made: found
         the step has no `compensate`
       next: prodigy dlq show job item-001

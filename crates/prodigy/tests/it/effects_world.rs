@@ -41,7 +41,8 @@ map:
   input: { items: [a] }
   agent_template:
     - shell: sh ROOT/other first
-    - shell: sh ROOT/deed ${item}
+    - id: deed
+      shell: sh ROOT/deed ${item}
       effects: external
       MORE
     - shell: sh ROOT/other last
@@ -70,7 +71,7 @@ pub(crate) fn steps_world(more: &str) -> World {
 /// Writes a workflow whose second of three steps changes something outside.
 pub(crate) fn write_steps(world: &World, more: &str) {
     let text = "- shell: sh ROOT/other first\n\
-                - shell: sh ROOT/deed a\n  effects: external\n  MORE\n\
+                - id: deed\n  shell: sh ROOT/deed a\n  effects: external\n  MORE\n\
                 - shell: sh ROOT/other last\n";
     let text = text.replace("MORE", more);
     world.write("workflow.yml", text.replace("ROOT", &world.root().display().to_string()));

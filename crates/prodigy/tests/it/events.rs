@@ -121,7 +121,7 @@ fn a_filter_that_makes_no_sense_is_refused() {
     ----- stderr -----
     error: there is no event type `step_startet`
 
-    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, replay_started, dlq_item_removed, dlq_item_updated, approval_requested, approval_granted, approval_denied, effect_prepared, effect_committed, effect_reconciled, effect_compensated, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_session_started, agent_tool_used, agent_usage, agent_warned, agent_released, quota_paused, quota_warned, quota_resumed, budget_exceeded, concurrency_changed, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, work_kept, merge_conflict, handler_restarted, resolution_started, resolution_completed, resolution_failed, git_tampering, checkout_update_started, checkout_changed, checkpoint_created
+    hint: the types are job_started, job_resumed, job_paused, job_completed, job_failed, phase_started, phase_completed, items_selected, item_queued, agent_started, agent_completed, agent_failed, agent_retrying, item_skipped, item_dead_lettered, replay_started, dlq_item_removed, dlq_item_updated, approval_requested, approval_granted, approval_denied, effect_prepared, effect_committed, effect_reconciled, effect_compensated, circuit_open, circuit_half_open, circuit_closed, step_started, step_completed, step_failed, step_skipped, agent_session_started, agent_tool_used, agent_usage, agent_warned, agent_released, quota_paused, quota_warned, quota_resumed, budget_exceeded, concurrency_changed, worktree_created, worktree_merged, worktree_preserved, worktree_cleaned, work_kept, merge_conflict, handler_restarted, resolution_started, resolution_completed, resolution_failed, git_tampering, checkout_update_started, checkout_changed, journal_end_lost, checkpoint_created
     [exit 2]
     ");
     assert_snapshot!(events(&["--since", "yesterday"]), @"
@@ -244,6 +244,8 @@ fn events_are_counted() {
            1  worktree_merged
           15  in all
 
+    no errors
+
     from 2026-01-02T03:04:05Z to 2026-01-03T04:04:08Z (1d 01h)
     ");
     assert_snapshot!(world.prodigy(&["events", "stats", "job-1", "--json"]), @r#"
@@ -267,6 +269,15 @@ fn events_are_counted() {
         "worktree_cleaned": 1,
         "worktree_created": 1,
         "worktree_merged": 1
+      },
+      "errors": {
+        "failures": 0,
+        "failed_steps": 0,
+        "failed_attempts": 0,
+        "retries": 0,
+        "dead_letters": 0,
+        "skipped_items": 0,
+        "by_reason": {}
       }
     }
     "#);

@@ -37,6 +37,7 @@ fn run(name: &str) -> String {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[when]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[minute]        "),
         (r"(?m)^merged      [0-9a-f]{40}", "merged      [commit]"),
+        (r"(?m)^commit    [0-9a-f]{10}$", "commit    [commit]"),
         (r"sha256:[0-9a-f]{64}", "[digest]"),
         (r"\b[0-9a-f]{64}\b", "[hash]"),
         // How wide the column is depends on how long it took.
@@ -247,11 +248,9 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         ~ map: 4/5 done · 1 failed · 1 in DLQ  [time]
         ✓ reduce.1 write_file: report.md  [time]
 
-        completed with failures · 4 of 5 items done · [time] · cost $0.12
-        items: 4 successful, 1 in the DLQ, 2 tried more than once
+        completed with failures · [time] · cost $0.06
         replayed: 2 resolved, 0 back in the DLQ
-        failures:
-          schema_invalid: `check the name` failed with exit code 1: error: a module's name has no spaces  legacy-code.f0d06a3fa1c56637d8bca16b35513130
+        job: 4 successful, 1 in the DLQ, 2 tried more than once
         cost: $0.03 for each item done
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
@@ -294,195 +293,184 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
 #[expect(clippy::too_many_lines, reason = "it is all that a person sees")]
 fn the_example_of_governed_replay_announces_everything_once() {
     assert_snapshot!(run("governance"), @r#"
-        $ prodigy policy test
-        ok      a slot that was not free is tried again, twice
-        ok      case 2
-        ok      nothing that may have happened is done again by a rule
-        ok      a denied change needs somebody who agrees
-        4 cases: 4 ok, 0 failed
+    $ prodigy policy test
+    ok      a slot that was not free is tried again, twice
+    ok      case 2
+    ok      nothing that may have happened is done again by a rule
+    ok      a denied change needs somebody who agrees
+    4 cases: 4 ok, 0 failed
 
-        $ prodigy run workflow.yml -y --job-id rollout
-        · job rollout · rollout · mapreduce
-        · 5 items
-        ✓ api  [time] · 1 commit
-        ~ map: 1/5 done · 4 failed · 4 in DLQ  [time]
-        ✓ reduce.1 write_file: report.md  [time]
+    $ prodigy run workflow.yml -y --job-id rollout
+    · job rollout · rollout · mapreduce
+    · 5 items
+    ✓ api  [time] · 1 commit
+    ~ map: 1/5 done · 4 failed · 4 in DLQ  [time]
+    ✓ reduce.1 write_file: report.md  [time]
 
-        completed with failures · 1 of 5 items done · [time] · cost $0.15
-        items: 1 successful, 4 in the DLQ
-        failures:
-          denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement  search
-          effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
-          max_scheduling_retries: `ask for leave` failed with exit code 1: error: no slot was free (attempts=50)  billing
-          schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
-        cost: $0.15 for each item done · $0.12 lost in attempts that came to nothing
-        merged into main at [commit]
-        kept: $ROOT/home/worktrees/shop/rollout/billing
-        kept: $ROOT/home/worktrees/shop/rollout/docs
-        kept: $ROOT/home/worktrees/shop/rollout/search
-        kept: $ROOT/home/worktrees/shop/rollout/web
-        dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
-        next: prodigy dlq show rollout
+    completed with failures · 1 of 5 items done · [time] · cost $0.15
+    items: 1 successful, 4 in the DLQ
+    failures:
+      denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement  search
+      effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
+      max_scheduling_retries: `ask for leave` failed with exit code 1: error: no slot was free (attempts=50)  billing
+      schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
+    cost: $0.15 for each item done · $0.12 lost in attempts that came to nothing
+    merged into main at [commit]
+    kept: $ROOT/home/worktrees/shop/rollout/billing
+    kept: $ROOT/home/worktrees/shop/rollout/docs
+    kept: $ROOT/home/worktrees/shop/rollout/search
+    kept: $ROOT/home/worktrees/shop/rollout/web
+    dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
+    next: prodigy dlq show rollout
 
-        $ prodigy dlq plan rollout
-        review     web  rule `built-in:effect_check_failed` says manual_review; something outside may have been changed, and looking gave no answer
-        approval   search  rule `rule 3` says require_approval; 1 person of group `platform-governance` must agree, and nobody has yet
-        quarantine docs  rule `rule 2` says quarantine; nothing was changed since it failed
-        replay     billing  rule `rule 1` says auto_replay
+    $ prodigy dlq plan rollout
+    review     web  rule `built-in:effect_check_failed` says manual_review; something outside may have been changed, and looking gave no answer
+    approval   search  rule `rule 3` says require_approval; 1 person of group `platform-governance` must agree, and nobody has yet
+    quarantine docs  rule `rule 2` says quarantine; nothing was changed since it failed
+    replay     billing  rule `rule 1` says auto_replay
 
-        replay     1 entry by rule `rule 1`
-        approval   1 entry by rule `rule 3`
-                   then: prodigy dlq retry rollout search  (asks for it)
-        review     1 entry by rule `built-in:effect_check_failed`
-                   then: prodigy dlq check rollout web
-        quarantine 1 entry by rule `rule 2`
-                   then: prodigy dlq edit rollout docs --set FIELD=VALUE --reason TEXT
-        nothing was changed
+    replay     1 entry by rule `rule 1`
+    approval   1 entry by rule `rule 3`
+               then: prodigy dlq retry rollout search  (asks for it)
+    review     1 entry by rule `built-in:effect_check_failed`
+               then: prodigy dlq check rollout web
+    quarantine 1 entry by rule `rule 2`
+               then: prodigy dlq edit rollout docs --set FIELD=VALUE --reason TEXT
+    nothing was changed
 
-        # The forge answers again. What the policy allows is replayed, and nothing else:
-        $ prodigy dlq retry rollout
-        not replayed: 1 entry: search: somebody has to agree first
-          rule `rule 3` says require_approval; 1 person of group `platform-governance` must agree, and nobody has yet
-          then: prodigy dlq approvals rollout
-        not replayed: 1 entry: web: a person has to look at it first
-          rule `built-in:effect_check_failed` says manual_review; something outside may have been changed, and looking gave no answer
-          then: prodigy dlq check rollout web
-        not replayed: 1 entry: docs: it is kept back until something is changed
-          rule `rule 2` says quarantine; nothing was changed since it failed
-          then: prodigy dlq edit rollout docs --set FIELD=VALUE --reason TEXT
-        search waits for 1 person of group `platform-governance` to agree, until [second]
-          then: prodigy dlq approve rollout search --expect [digest]
-        · job rollout resumed · 1 of 5 items done
-        ✓ billing  [time] · 1 commit
-        ~ map: 2/5 done · 3 failed · 3 in DLQ  [time]
+    # The forge answers again. What the policy allows is replayed, and nothing else:
+    $ prodigy dlq retry rollout
+    not replayed: 1 entry: search: somebody has to agree first
+      rule `rule 3` says require_approval; 1 person of group `platform-governance` must agree, and nobody has yet
+      then: prodigy dlq approvals rollout
+    not replayed: 1 entry: web: a person has to look at it first
+      rule `built-in:effect_check_failed` says manual_review; something outside may have been changed, and looking gave no answer
+      then: prodigy dlq check rollout web
+    not replayed: 1 entry: docs: it is kept back until something is changed
+      rule `rule 2` says quarantine; nothing was changed since it failed
+      then: prodigy dlq edit rollout docs --set FIELD=VALUE --reason TEXT
+    search waits for 1 person of group `platform-governance` to agree, until [second]
+      then: prodigy dlq approve rollout search --expect [digest]
+    · job rollout resumed · 1 of 5 items done
+    ✓ billing  [time] · 1 commit
+    ~ map: 2/5 done · 3 failed · 3 in DLQ  [time]
 
-        completed with failures · 2 of 5 items done · [time] · cost $0.18
-        items: 2 successful, 3 in the DLQ, 1 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        failures:
-          denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement  search
-          effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
-          schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
-        cost: $0.09 for each item done · $0.12 lost in attempts that came to nothing
-        merged into main at [commit]
-        kept: $ROOT/home/worktrees/shop/rollout/docs
-        kept: $ROOT/home/worktrees/shop/rollout/search
-        kept: $ROOT/home/worktrees/shop/rollout/web
-        dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
-        next: prodigy dlq show rollout
+    completed with failures · [time] · cost $0.03
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 2 successful, 3 in the DLQ, 1 tried more than once
+    cost: $0.03 for each item done
+    merged into main at [commit]
+    dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
+    next: prodigy dlq show rollout
 
-        $ prodigy dlq approvals rollout
-        item      search
-        state     pending: 0 of 1 agreed
-        action    replay (replay 1)
-        died of   denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
-        why       rule `rule 3` says require_approval; 0 of 1 people of group `platform-governance` have agreed
-        data      "search"
-        asked by  bob@example.com, [second]
-        until     [second]
-        digest    [digest]
-        next      prodigy dlq approve rollout search --expect [digest]
+    $ prodigy dlq approvals rollout
+    item      search
+    state     pending: 0 of 1 agreed
+    action    replay (replay 1)
+    died of   denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
+    why       rule `rule 3` says require_approval; 0 of 1 people of group `platform-governance` have agreed
+    data      "search"
+    commit    [commit]
+    asked by  bob@example.com, [second]
+    until     [second]
+    digest    [digest]
+    next      prodigy dlq approve rollout search --expect [digest]
 
-        # Alice is in the group that may agree, and she agrees to exactly what she was shown:
-        $ prodigy dlq approve rollout search --expect [digest]
-        item      search
-        state     pending: 0 of 1 agreed
-        action    replay (replay 1)
-        died of   denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
-        why       rule `rule 3` says require_approval; 0 of 1 people of group `platform-governance` have agreed
-        data      "search"
-        asked by  bob@example.com, [second]
-        until     [second]
-        digest    [digest]
-        approved  search as alice@example.com (asserted)
+    # Alice is in the group that may agree, and she agrees to exactly what she was shown:
+    $ prodigy dlq approve rollout search --expect [digest]
+    item      search
+    state     pending: 0 of 1 agreed
+    action    replay (replay 1)
+    died of   denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
+    why       rule `rule 3` says require_approval; 0 of 1 people of group `platform-governance` have agreed
+    data      "search"
+    commit    [commit]
+    asked by  bob@example.com, [second]
+    until     [second]
+    digest    [digest]
+    approved  search as alice@example.com (asserted)
 
-        it can be replayed once, until [second]
-        next, for bob@example.com: prodigy dlq retry rollout search
+    it can be replayed once, until [second]
+    next, for bob@example.com: prodigy dlq retry rollout search
 
-        $ prodigy dlq retry rollout search
-        · job rollout resumed · 2 of 5 items done
-        ✓ search  [time] · 1 commit
-        ~ map: 3/5 done · 2 failed · 2 in DLQ  [time]
+    $ prodigy dlq retry rollout search
+    · job rollout resumed · 2 of 5 items done
+    ✓ search  [time] · 1 commit
+    ~ map: 3/5 done · 2 failed · 2 in DLQ  [time]
 
-        completed with failures · 3 of 5 items done · [time] · cost $0.21
-        items: 3 successful, 2 in the DLQ, 2 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        failures:
-          effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
-          schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
-        cost: $0.07 for each item done · $0.12 lost in attempts that came to nothing
-        merged into main at [commit]
-        kept: $ROOT/home/worktrees/shop/rollout/docs
-        kept: $ROOT/home/worktrees/shop/rollout/web
-        dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
-        next: prodigy dlq show rollout
+    completed with failures · [time] · cost $0.03
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 3 successful, 2 in the DLQ, 2 tried more than once
+    cost: $0.03 for each item done
+    merged into main at [commit]
+    dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
+    next: prodigy dlq show rollout
 
-        # Nobody knows whether the request of web is open. So prodigy looks, and Bob adopts it:
-        $ prodigy dlq check rollout web
-        web
-          rollout:web:3  open-pr
-            unknown → made: found in the forge
-          next: prodigy dlq adopt rollout web --reason TEXT
+    # Nobody knows whether the request of web is open. So prodigy looks, and Bob adopts it:
+    $ prodigy dlq check rollout web
+    web
+      rollout:web:open-pr  open-pr
+        unknown → made: found in the forge
+      next: prodigy dlq retry rollout --force web --reason TEXT
 
-        $ prodigy dlq adopt rollout web --reason the request is open
-        adopted  web
+    $ prodigy dlq adopt rollout web --reason the request is open
+    adopted  web
 
-        # The docs have another name in the forge:
-        $ prodigy dlq edit rollout docs --data "handbook" --reason the project was renamed
-        edited  docs
+    # The docs have another name in the forge:
+    $ prodigy dlq edit rollout docs --data "handbook" --reason the project was renamed
+    edited  docs
 
-        $ prodigy dlq retry rollout docs --rerun-reduce
-        · job rollout resumed · 4 of 5 items done
-        ✓ docs  [time] · 1 commit
-        ✓ map: 5/5 done  [time]
-        ✓ reduce.1 write_file: report.md  [time]
+    $ prodigy dlq retry rollout docs --rerun-reduce
+    · job rollout resumed · 4 of 5 items done
+    ✓ docs  [time] · 1 commit
+    ✓ map: 5/5 done  [time]
+    ✓ reduce.1 write_file: report.md  [time]
 
-        completed · 5 of 5 items done · [time] · cost $0.24
-        items: 5 successful, 3 tried more than once
-        replayed: 1 resolved, 0 back in the DLQ
-        cost: $0.05 for each item done · $0.12 lost in attempts that came to nothing
-        merged into main at [commit]
-        kept: $ROOT/home/worktrees/shop/rollout/web
-        next: prodigy events rollout
+    completed · [time] · cost $0.03
+    replayed: 1 resolved, 0 back in the DLQ
+    job: 5 successful, 3 tried more than once
+    cost: $0.03 for each item done
+    merged into main at [commit]
+    next: prodigy events rollout
 
-        $ cat report.md; sort $FORGE/requests | uniq -c
-        5 of 5 changes are announced
-              1 rollout:api:3
-              1 rollout:billing:3
-              1 rollout:docs:3
-              1 rollout:search:3
-              1 rollout:web:3
+    $ cat report.md; sort $FORGE/requests | uniq -c
+    5 of 5 changes are announced
+          1 rollout:api:open-pr
+          1 rollout:billing:open-pr
+          1 rollout:docs:open-pr
+          1 rollout:search:open-pr
+          1 rollout:web:open-pr
 
-        $ prodigy audit show
-        NO  TIME                 ACTOR              IDENTITY  ACTION            OUTCOME   JOB      ITEM     WHY
-        1   [when]  bob@example.com    asserted  replay            denied    rollout  1 item   review by built-in:effect_check_failed
-        2   [when]  bob@example.com    asserted  replay            denied    rollout  1 item   quarantine by rule 2
-        3   [when]  bob@example.com    asserted  request_approval  intended  rollout  search   approval by rule 3
-        4   [when]  bob@example.com    asserted  request_approval  done      rollout  search   approval by rule 3
-        5   [when]  bob@example.com    asserted  replay            intended  rollout  billing  replay by rule 1
-        6   [when]  bob@example.com    asserted  replay            done      rollout  billing  replay by rule 1
-        7   [when]  alice@example.com  asserted  approve           intended  rollout  search   approval by rule 3
-        8   [when]  alice@example.com  asserted  approve           done      rollout  search   approval by rule 3
-        9   [when]  bob@example.com    asserted  replay            intended  rollout  search   replay by rule 3
-        10  [when]  bob@example.com    asserted  replay            done      rollout  search   replay by rule 3
-        11  [when]  bob@example.com    asserted  check             intended  rollout  web
-        12  [when]  bob@example.com    asserted  check             done      rollout  web
-        13  [when]  bob@example.com    asserted  adopt             intended  rollout  web      the request is open
-        14  [when]  bob@example.com    asserted  adopt             done      rollout  web      the request is open
-        15  [when]  bob@example.com    asserted  edit              intended  rollout  docs     the project was renamed
-        16  [when]  bob@example.com    asserted  edit              done      rollout  docs     the project was renamed
-        17  [when]  bob@example.com    asserted  replay            intended  rollout  docs     replay by rule 2
-        18  [when]  bob@example.com    asserted  replay            done      rollout  docs     replay by rule 2
+    $ prodigy audit show
+    NO  TIME                 ACTOR              IDENTITY  ACTION            OUTCOME   JOB      ITEM     WHY
+    1   [when]  bob@example.com    asserted  replay            denied    rollout  1 item   review by built-in:effect_check_failed
+    2   [when]  bob@example.com    asserted  replay            denied    rollout  1 item   quarantine by rule 2
+    3   [when]  bob@example.com    asserted  request_approval  intended  rollout  search   approval by rule 3
+    4   [when]  bob@example.com    asserted  request_approval  done      rollout  search   approval by rule 3
+    5   [when]  bob@example.com    asserted  replay            intended  rollout  billing  replay by rule 1
+    6   [when]  bob@example.com    asserted  replay            done      rollout  billing  replay by rule 1
+    7   [when]  alice@example.com  asserted  approve           intended  rollout  search   approval by rule 3
+    8   [when]  alice@example.com  asserted  approve           done      rollout  search   approval by rule 3
+    9   [when]  bob@example.com    asserted  replay            intended  rollout  search   replay by rule 3
+    10  [when]  bob@example.com    asserted  replay            done      rollout  search   replay by rule 3
+    11  [when]  bob@example.com    asserted  check             intended  rollout  web
+    12  [when]  bob@example.com    asserted  check             done      rollout  web
+    13  [when]  bob@example.com    asserted  adopt             intended  rollout  web      the request is open
+    14  [when]  bob@example.com    asserted  adopt             done      rollout  web      the request is open
+    15  [when]  bob@example.com    asserted  edit              intended  rollout  docs     the project was renamed
+    16  [when]  bob@example.com    asserted  edit              done      rollout  docs     the project was renamed
+    17  [when]  bob@example.com    asserted  replay            intended  rollout  docs     replay by rule 2
+    18  [when]  bob@example.com    asserted  replay            done      rollout  docs     replay by rule 2
 
-        $ prodigy audit verify
-        ok: 18 records, the last one is [hash]
+    $ prodigy audit verify
+    ok: 18 records, the last one is [hash]
 
-        Look around:
-          cd $ROOT/prodigy-governance.[new]/shop
-          export PRODIGY_HOME=$ROOT/home FORGE=$ROOT/prodigy-governance.[new]/forge
-          alias prodigy='$PRODIGY'
-          prodigy policy explain rollout docs
-          prodigy dlq drill                     # what must never go wrong, rehearsed
-        Throw it away: rm -rf $ROOT/prodigy-governance.[new]
-        "#);
+    Look around:
+      cd $ROOT/prodigy-governance.[new]/shop
+      export PRODIGY_HOME=$ROOT/home FORGE=$ROOT/prodigy-governance.[new]/forge
+      alias prodigy='$PRODIGY'
+      prodigy policy explain rollout docs
+      prodigy dlq drill                     # what must never go wrong, rehearsed
+    Throw it away: rm -rf $ROOT/prodigy-governance.[new]
+    "#);
 }

@@ -152,9 +152,9 @@ fn a_retry_that_resolves_nothing_exits_with_3() {
     help(&world, "a");
     assert_code(&go(&world), 0);
     assert_snapshot!(ending(&retry(&world, &[])), @r#"
-    completed with failures · 1 of 3 items done · [time]
-    items: 1 successful, 2 in the DLQ, 2 tried more than once
+    completed with failures · [time]
     replayed: 0 resolved, 2 back in the DLQ
+    job: 1 successful, 2 in the DLQ, 2 tried more than once
     failures:
       command_failed: `test -e "$ROOT/${item}"` failed with exit code 1  item-002, item-003
     nothing to merge: the steps made no commit
@@ -163,9 +163,9 @@ fn a_retry_that_resolves_nothing_exits_with_3() {
     "#);
     help(&world, "b");
     assert_snapshot!(ending(&retry(&world, &[])), @r#"
-    completed with failures · 2 of 3 items done · [time]
-    items: 2 successful, 1 in the DLQ, 2 tried more than once
+    completed with failures · [time]
     replayed: 1 resolved, 1 back in the DLQ
+    job: 2 successful, 1 in the DLQ, 2 tried more than once
     failures:
       command_failed: `test -e "$ROOT/${item}"` failed with exit code 1  item-003
     nothing to merge: the steps made no commit
@@ -173,9 +173,9 @@ fn a_retry_that_resolves_nothing_exits_with_3() {
     "#);
     // What an earlier retry resolved is none of this one's merit.
     assert_snapshot!(ending(&retry(&world, &[])), @r#"
-    completed with failures · 2 of 3 items done · [time]
-    items: 2 successful, 1 in the DLQ, 2 tried more than once
+    completed with failures · [time]
     replayed: 0 resolved, 1 back in the DLQ
+    job: 2 successful, 1 in the DLQ, 2 tried more than once
     failures:
       command_failed: `test -e "$ROOT/${item}"` failed with exit code 1  item-003
     nothing to merge: the steps made no commit

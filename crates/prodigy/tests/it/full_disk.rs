@@ -211,3 +211,19 @@ fn space_that_runs_out_pauses_the_job_between_steps() {
     ");
     assert_eq!(world.read("lines"), "one\ntwo\n");
 }
+
+#[test]
+fn git_that_finds_no_space_is_reported_with_the_cause() {
+    let world = world("- shell: echo one\n");
+    world.write("large.txt", "x".repeat(200_000));
+    world.commit_all("Add a file");
+    let script = "\"$0\" run workflow.yml -y --job-id job";
+    let Some(seen) = on_a_small_disk(&world, 120, script) else { return };
+    let free = Regex::new(r"only \d+ KiB").unwrap();
+    assert_snapshot!(free.replace(&seen, "only [some] KiB"), @"
+    ----- stderr -----
+    · job job · workflow.yml · 1 step
+    error: `git worktree` ended with 128: unable to write file large.txt: not enough space on the disk: only [some] KiB are free in `$ROOT/home/worktrees/repo/job`
+    [exit 1]
+    ");
+}

@@ -72,12 +72,11 @@ fn a_canary_that_fails_as_before_stops_the_others() {
     ~ map: 0/3 done · 3 failed · 3 in DLQ  [time]
     stopped: 2 entries of cause `NetworkError::work failed with exit code <n>`: one that went first failed with the same error; nothing was changed about them
 
-    failed: no item succeeded · 0 of 3 items done · [time]
-    items: 0 successful, 3 in the DLQ, 1 tried more than once
+    failed: no item succeeded · [time]
     replayed: 0 resolved, 1 back in the DLQ
+    job: 0 successful, 3 in the DLQ, 1 tried more than once
     failures:
-      3 × NetworkError, e.g. work failed with exit code <n>
-          Check network connectivity and retry settings
+      network_error: `work` failed with exit code 1  item-001
     nothing to merge: the steps made no commit
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
     next: prodigy dlq show job
@@ -133,6 +132,7 @@ fn what_the_policy_says_at_the_moment_of_the_claim_counts() {
     let mut run = Started::new(&world, &["dlq", "retry", "job", "--rate", "1/2s"]);
     run.until(&world, "one is claimed", || !claims(&world).is_empty());
     write_policy(&world, "version: v1\ndefaults: { action: manual_review }\n");
+    world.commit_all("Leave all to people");
     let seen = run.seen(&world);
     assert_code(&seen, 3);
     assert!(

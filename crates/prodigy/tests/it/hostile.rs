@@ -5,6 +5,7 @@ use std::{
     io::Read as _,
     os::unix::fs::PermissionsExt as _,
     path::Path,
+    process::Command,
     time::Duration,
 };
 
@@ -44,6 +45,17 @@ pub(crate) fn on_a_terminal_of(
 pub(crate) fn on_a_terminal_typing(
     world: &World,
     args: &[&str],
+    size: (u16, u16),
+    typed: &str,
+    during: impl FnOnce(&mut Started),
+) -> (String, i32) {
+    command_on_a_terminal(world, world.prodigy_command(args), size, typed, during)
+}
+
+/// Starts a command on a terminal at which something was typed in advance.
+pub(crate) fn command_on_a_terminal(
+    world: &World,
+    mut command: Command,
     (columns, rows): (u16, u16),
     typed: &str,
     during: impl FnOnce(&mut Started),
@@ -57,7 +69,6 @@ pub(crate) fn on_a_terminal_typing(
     let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&terminal, size).unwrap();
     rustix::io::write(&terminal, typed.as_bytes()).unwrap();
-    let mut command = world.prodigy_command(args);
     command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(open());
     let mut started = Started::with_streams(&mut command, open().into(), open().into());
     drop(command);

@@ -60,12 +60,15 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
     insta::assert_snapshot!(schema["$schema"], @r#""http://json-schema.org/draft-07/schema#""#);
     // All settings in the new file are comments: what holds is what held before.
     insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
-    home          $ROOT/home  (PRODIGY_HOME)
-    grace         10s  (default)
-    idle_timeout  none  (default)
-    durability    full  (default)
-    log_cap       32 MiB  (default)
-    disk_floor    200 MiB  (default)
+    home              $ROOT/home  (PRODIGY_HOME)
+    grace             10s  (default)
+    idle_timeout      none  (default)
+    durability        full  (default)
+    log_cap           32 MiB  (default)
+    disk_floor        200 MiB  (default)
+    retention.dlq     none  (default)
+    retention.events  none  (default)
+    retention.logs    none  (default)
     ");
 }
 
@@ -77,12 +80,15 @@ fn the_settings_that_init_offers_are_right() {
     let lines = offered.lines().filter(|line| line.contains(": ") && !line.starts_with([' ', '#']));
     world.write(".prodigy/config.yml", lines.collect::<Vec<_>>().join("\n"));
     insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
-    home          $ROOT/home  (PRODIGY_HOME)
-    grace         10s  (.prodigy/config.yml:1)
-    idle_timeout  none  (.prodigy/config.yml:2)
-    durability    full  (.prodigy/config.yml:3)
-    log_cap       32 MiB  (.prodigy/config.yml:4)
-    disk_floor    200 MiB  (.prodigy/config.yml:5)
+    home              $ROOT/home  (PRODIGY_HOME)
+    grace             10s  (.prodigy/config.yml:1)
+    idle_timeout      none  (.prodigy/config.yml:2)
+    durability        full  (.prodigy/config.yml:3)
+    log_cap           32 MiB  (.prodigy/config.yml:4)
+    disk_floor        200 MiB  (.prodigy/config.yml:5)
+    retention.dlq     none  (default)
+    retention.events  none  (default)
+    retention.logs    none  (default)
     ");
 }
 

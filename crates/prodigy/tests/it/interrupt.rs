@@ -277,7 +277,7 @@ fn the_workflow_of_the_beginning_is_used_unless_asked_otherwise() {
     assert_eq!(run(&world).lines().last(), Some("[exit 1]"));
     world.write(
         "workflow.yml",
-        "- shell: exit 9\n- shell: echo new >> lines && git add . && git commit --quiet -m new\n",
+        "- shell: echo one >> lines\n- shell: echo new >> lines && git add . && git commit --quiet -m new\n",
     );
     assert_snapshot!(resume(&world), @"
     ----- stderr -----
@@ -309,10 +309,13 @@ fn a_workflow_that_cannot_be_used_is_not_stored() {
     assert_eq!(run(&world).lines().last(), Some("[exit 1]"));
     let stored = world.home().join("state/repo/mapreduce/jobs/job/sources.json");
     let before = fs::read_to_string(&stored).unwrap();
-    world.write("workflow.yml", "- shell: echo other\n");
+    world.write(
+        "workflow.yml",
+        "mode: mapreduce\nmap: { input: { items: [a] }, agent_template: [{ shell: echo other }] }\n",
+    );
     assert_snapshot!(stable(&world.prodigy(&["resume", "--use-current-workflow"])), @"
     ----- stderr -----
-    error: the workflow has 1 steps now, and 2 are already done
+    error: the workflow is of another kind now
 
     hint: leave out `--use-current-workflow`
     [exit 2]
@@ -502,7 +505,7 @@ fn a_checkpoint_is_only_a_shortcut() {
             "cut" => fs::write(&path, &text[..text.len() / 2]).unwrap(),
             "foreign" => fs::write(&path, "[1, 2, 3]\n").unwrap(),
             _ => {
-                let newer = text.replacen("\"version\": 2", "\"version\": 9", 1);
+                let newer = text.replacen("\"version\": 3", "\"version\": 9", 1);
                 assert_ne!(newer, text);
                 fs::write(&path, newer).unwrap();
             }

@@ -16,7 +16,8 @@ fn without_jobs_the_next_command_is_named() {
     assert_snapshot!(world.prodigy(&["jobs", "--json"]), @r#"
     {
       "schema_version": 1,
-      "jobs": []
+      "jobs": [],
+      "purged": []
     }
     "#);
 }
@@ -249,7 +250,8 @@ fn jobs_can_be_read_by_programs() {
           },
           "budget": null
         }
-      ]
+      ],
+      "purged": []
     }
     "#);
     let document =

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     fixture::{hold, layout, record, started},
     map_world::{assert_code, go, map_world},
+    stories::Started,
 };
 
 /// One item that commits, one that fails after it committed.
@@ -267,4 +268,45 @@ fn a_removal_that_was_killed_blocks_nothing_and_is_finished() {
         assert_eq!(left(&world), Vec::<String>::new());
         assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "next"]), 0);
     }
+}
+
+#[test]
+fn a_checkout_whose_update_was_cut_off_is_whole_after_the_removal() {
+    let mut is_cut_off = false;
+    for _ in 0..8 {
+        let world = map_world(
+            "
+map:
+  input: { items: [a] }
+  agent_template:
+    - shell: for n in $(seq 300); do echo $n > file-$n; done; git add .; git commit --quiet -m all
+",
+        );
+        let before = world.git(&["rev-parse", "main"]);
+        let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
+        let mut run = Started::new(&world, &args);
+        // Its first act in the checkout is a list of what it will change there.
+        run.until(&world, "the update begins", || {
+            world.repo().join("file-1").exists() || world.repo().join("file-300").exists()
+        });
+        run.signal(Signal::KILL);
+        run.seen(&world);
+        is_cut_off |= !status(&world).is_empty();
+        let seen = rm(&world, &["-y", "--force"]);
+        assert_code(&seen, 0);
+        assert_eq!(status(&world), "", "{seen}");
+        assert!(!world.repo().join(".git/index.lock").exists(), "{seen}");
+        let is_merged = world.git(&["rev-parse", "main"]) != before;
+        assert_eq!(world.repo().join("file-300").exists(), is_merged, "{seen}");
+        if is_cut_off {
+            assert!(seen.stderr.contains("the update of your checkout was cut off"), "{seen}");
+            return;
+        }
+    }
+    panic!("no update was cut off");
+}
+
+/// Returns the files of the checkout that are not as the branch says.
+fn status(world: &World) -> String {
+    world.git(&["status", "--porcelain", "--untracked-files=all"])
 }

@@ -178,15 +178,17 @@ steps:
     assert_snapshot!(run(&world), @r#"
     ----- stderr -----
     · job job · workflow.yml · 5 steps
-    ✗ 1 judged by an agent: validation found 50 % done, and 60 % is wanted
-    ~ 1 judged by an agent (failed, going on)  [time]
+    ~ 1 judged by an agent: warning about shell: validation found 50 % done, and 60 % is wanted; it counts as done
+    ✓ 1 judged by an agent  [time]
     ✓ 2 shell: test "${validation.completion_percentage}" = 50 && test "$(…  [time]
     ✗ 3.validate.2 shell: test -e mended: exit code 1
     ✓ 3 judged by commands  [time]
     ✓ 4 shell: test "$(wc -l < looks)" -eq 2  [time]
     ✓ 5 shell: rm looks mended done.txt result.json  [time]
 
-    completed with failures: 1 step failed · 5 of 5 steps
+    completed · 5 of 5 steps
+    warnings: 1; `prodigy events job --type agent_warned` tells all
+      validation found 50 % done, and 60 % is wanted; it counts as done  step 1
     merged into main at [commit]
     kept: 1 uncommitted file of the job; `git cherry-pick --no-commit refs/prodigy/job/kept/job` applies it
     next: prodigy events job

@@ -61,7 +61,7 @@ map:
   max_parallel: 1
   agent_template: [{ shell: 'test "${item}" = good' }]
 error_policy:
-  circuit_breaker: { failure_threshold: 3, success_threshold: 2, timeout: 200ms, half_open_requests: 1 }
+  circuit_breaker: { failure_threshold: 3, success_threshold: 2, timeout: 200ms, half_open_requests: 2 }
 "#,
     );
     assert_code(&go(&world), 0);
@@ -172,7 +172,7 @@ map:
           held) while ! test -e ROOT/opened; do sleep 0.01; done ;;
           *) sleep 1 ;;
         esac
-circuit_breaker: { failure_threshold: 1, success_threshold: 3, timeout: 300ms, half_open_requests: 2 }
+circuit_breaker: { failure_threshold: 1, success_threshold: 3, timeout: 300ms, half_open_requests: 3 }
 "#,
     );
     let mut run = started(&world);
@@ -183,9 +183,9 @@ circuit_breaker: { failure_threshold: 1, success_threshold: 3, timeout: 300ms, h
     let at = |kind: &str| all.iter().position(|record| record["event_type"] == kind).unwrap();
     let (open, half, closed) = (at("circuit_open"), at("circuit_half_open"), at("circuit_closed"));
     assert!(open < half && half < closed);
-    assert_eq!(busiest(&all[half..closed]), 2, "{}", trace(&world));
+    assert_eq!(busiest(&all[half..closed]), 3, "{}", trace(&world));
     // Closed, it lets as many through as fit.
-    assert!(busiest(&all[closed..]) > 2, "{}", trace(&world));
+    assert!(busiest(&all[closed..]) > 3, "{}", trace(&world));
     assert_gated(&world);
     // What had begun before the circuit opened may finish.
     assert_eq!(counts(&world), (11, 1, 0));
@@ -313,4 +313,85 @@ fn settings_at_the_top_level_are_those_of_the_error_policy() {
         // The share is judged from the tenth item on: here it must change nothing.
         assert_eq!(differs, !setting.starts_with("failure_threshold"), "{setting}");
     }
+}
+
+#[test]
+fn half_open_requests_bounds_the_trials_of_one_half_open_phase() {
+    let world = map_world(
+        r#"
+map:
+  input: { items: [bad, held, held, held, quick, slow, other, other, other] }
+  max_parallel: 4
+  agent_template:
+    - shell: |
+        case "${item}" in
+          bad) exit 1 ;;
+          held) while ! test -e ROOT/opened; do sleep 0.01; done ;;
+          slow) sleep 2 ;;
+        esac
+circuit_breaker: { failure_threshold: 1, success_threshold: 2, timeout: 300ms, half_open_requests: 2 }
+"#,
+    );
+    let mut run = started(&world);
+    run.until(&world, "the circuit is open", || has_told(&world, "circuit_open"));
+    fs::write(world.root().join("opened"), "").unwrap();
+    assert_code(&run.seen(&world), 0);
+    let all = records(&world);
+    let at = |kind: &str| all.iter().position(|record| record["event_type"] == kind).unwrap();
+    let phase = &all[at("circuit_half_open")..at("circuit_closed")];
+    let trials = phase.iter().filter(|record| record["event_type"] == "agent_started").count();
+    assert_eq!(trials, 2, "{}", trace(&world));
+    assert_eq!(counts(&world), (8, 1, 0));
+}
+
+#[test]
+fn a_trial_that_was_stopped_does_not_count() {
+    let world = map_world(
+        r#"
+map:
+  input: { items: [bad, held, other, other] }
+  max_parallel: 1
+  agent_template:
+    - shell: |
+        case "${item}" in
+          bad) exit 1 ;;
+          held) if ! test -e ROOT/opened; then touch ROOT/began; sleep 60; fi ;;
+        esac
+circuit_breaker: { failure_threshold: 1, success_threshold: 1, timeout: 100ms, half_open_requests: 1 }
+"#,
+    );
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
+        let mut run = if world.root().join("began").exists() {
+            fs::remove_file(world.root().join("began")).unwrap();
+            crate::stories::Started::new(&world, &["resume", "job", "-y", "--no-dlq"])
+        } else {
+            started(&world)
+        };
+        run.until(&world, "the trial is under way", || world.root().join("began").exists());
+        run.signal(signal);
+        drop(run.seen(&world));
+    }
+    fs::write(world.root().join("opened"), "").unwrap();
+    let seen = world.prodigy(&["resume", "job", "-y", "--no-dlq"]);
+    assert_code(&seen, 0);
+    assert_eq!(of_type(&world, "circuit_open").len(), 1, "{}", trace(&world));
+    assert_eq!(of_type(&world, "circuit_closed").len(), 1, "{}", trace(&world));
+    assert_eq!(counts(&world), (3, 1, 0));
+}
+
+#[test]
+fn the_advice_about_timeouts_names_a_key_that_exists() {
+    let world = map_world(
+        r"
+map:
+  input: { items: [a, b, c] }
+  timeout_per_agent: 500ms
+  agent_template: [{ shell: sleep 60 }]
+",
+    );
+    let seen = go(&world);
+    assert_code(&seen, 1);
+    assert!(seen.stderr.contains("3 \u{d7} Timeout"), "{seen}");
+    assert!(seen.stderr.contains("Consider increasing timeout_per_agent"), "{seen}");
+    assert!(letter(&world, "item-001")["reason"].as_str().unwrap().contains("500ms"));
 }

@@ -73,6 +73,22 @@ fn lost(world: &World) -> String {
 }
 
 #[test]
+fn a_conflict_is_resolved_beside_linked_files_that_git_ignores() {
+    let world = mended(r#"edits: [{ path: list, content: "first\nsecond\n" }]"#);
+    let workflow = world.read("workflow.yml");
+    world.write(
+        "workflow.yml",
+        workflow.replace("max_parallel: 2", "max_parallel: 2\n  worktree: { link: [cache] }"),
+    );
+    world.write(".gitignore", "cache\n");
+    world.commit_all("Ignore the cache");
+    world.write("cache/big", "big\n");
+    assert_code(&go(&world), 0);
+    assert_eq!(world.read("list"), "first\nsecond\n");
+    assert_eq!(counts(&world), (2, 0, 0));
+}
+
+#[test]
 fn an_agent_resolves_a_conflict_and_the_merge_is_committed_for_it() {
     let world = mended(r#"cost_usd: 0.25, edits: [{ path: list, content: "first\nsecond\n" }]"#);
     let seen = go(&world);
@@ -326,4 +342,38 @@ map:
     orphan item_dead_lettered 1 merge_conflict
     ");
     assert_eq!(of_type(&world, "agent_usage").len(), 0);
+}
+
+#[test]
+fn an_item_that_conflicts_and_is_run_again_counts_once_as_recovered() {
+    let world = map_world(
+        r#"
+map:
+  input: { items: [first, second] }
+  item_key: item
+  max_parallel: 2
+  agent_template:
+    - { shell: exit 1, on_failure: 'true' }
+    - shell: |
+        if test "${item}" = first; then
+          while ! test -e ROOT/began; do sleep 0.01; done
+          echo first > list; git add list; git commit --quiet -m first; exit 0
+        fi
+        test -e ROOT/began || base=$(git rev-list --count main)
+        echo second > list; git add list; git commit --quiet -m second
+        test -e ROOT/began && exit 0
+        touch ROOT/began
+        until test "$(git rev-list --count prodigy/job/job)" -gt "$base"; do sleep 0.01; done
+"#,
+    );
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert_eq!(of_type(&world, "merge_conflict").len(), 1, "{}", trace_of(&world, "second"));
+    assert!(
+        seen.stderr.contains("items: 2 successful, 2 of them recovered from a failed step,"),
+        "{seen}"
+    );
+    let listed = world.prodigy(&["jobs", "show", "job"]).stdout;
+    assert!(listed.contains("2 of 2 done, 2 recovered"), "{listed}");
+    assert_code(&world.prodigy(&["verify", "job"]), 0);
 }

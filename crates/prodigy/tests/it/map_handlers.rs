@@ -202,7 +202,7 @@ fn a_failure_is_ignored_only_where_that_is_written() {
     { shell: exit 1, continue_on_error: true }
       recovered 0, ignored 1
     { shell: 'true', validate: { shell: 'false', on_incomplete: { shell: 'true', fail_workflow: false } } }
-      recovered 0, ignored 1
+      successful
     { shell: exit 7, on_exit_code: { 7: { shell: 'false' } }, on_failure: true }
       recovered 0, ignored 1
     ");
@@ -237,6 +237,41 @@ fn an_item_with_a_recovered_step_says_so() {
     let junit = std::fs::read_to_string(world.root().join("junit.xml")).unwrap();
     assert!(junit.contains("<system-out>1 step recovered</system-out>"), "{junit}");
     assert!(junit.contains("<system-out>1 step failed and ignored</system-out>"), "{junit}");
+}
+
+#[test]
+fn a_job_whose_steps_were_all_recovered_is_completed() {
+    let world = map_world(
+        "map:\n  input: { items: [a, b] }\n  agent_template:\n    - { shell: exit 1, on_failure: 'true' }\n",
+    );
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert!(seen.stderr.contains("\ncompleted \u{b7} 2 of 2 items done"), "{seen}");
+    assert!(
+        seen.stderr.contains("items: 2 successful, 2 of them recovered from a failed step\n"),
+        "{seen}"
+    );
+    assert_eq!(of_type(&world, "job_completed")[0]["status"], "completed");
+    let listed = world.prodigy(&["jobs", "show", "job"]).stdout;
+    assert!(listed.contains("status      completed\n"), "{listed}");
+}
+
+#[test]
+fn an_ignored_failure_is_told_apart_from_a_recovered_one_of_the_same_item() {
+    let world = map_world(
+        "map:\n  input: { items: [a, b] }\n  agent_template:\n    - { shell: exit 1, on_failure: true }\n    - { shell: 'test ${item} = a', on_failure: 'true' }\n",
+    );
+    let seen = go(&world);
+    assert_code(&seen, 0);
+    assert!(
+        seen.stderr.contains(
+            "items: 2 successful, 1 of them recovered from a failed step, 2 of them with an ignored failure\n"
+        ),
+        "{seen}"
+    );
+    assert!(seen.stderr.contains("\ncompleted with failures \u{b7} 2 of 2 items done"), "{seen}");
+    let listed = world.prodigy(&["jobs", "show", "job"]).stdout;
+    assert!(listed.contains("2 of 2 done, 1 recovered, 2 with an ignored failure\n"), "{listed}");
 }
 
 #[test]

@@ -19,7 +19,8 @@ map:
   max_parallel: 1
   agent_template:
     - shell: 'echo "${item_id} ${item_index}/${item_total} ${agent_id} ${item.path} ${item}" >> ROOT/seen'
-    - shell: 'echo "$PRODIGY_JOB_ID $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT $PRODIGY_IDEMPOTENCY_KEY $PRODIGY_AUTOMATION" >> ROOT/env; test "$(pwd)" = "$PRODIGY_WORKTREE"; test "$PRODIGY_ATTEMPT" = 2'
+    - id: tell
+      shell: 'echo "$PRODIGY_JOB_ID $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT $PRODIGY_IDEMPOTENCY_KEY $PRODIGY_AUTOMATION" >> ROOT/env; test "$(pwd)" = "$PRODIGY_WORKTREE"; test "$PRODIGY_ATTEMPT" = 2'
     - { shell: 'echo "${item_id}" >> ROOT/when', when: "item.path == 'c'" }
     - write_file: { path: "out/${item_index}.json", content: '{"path": "${item.path}"}', format: json, create_dirs: true }
     - foreach:
@@ -38,10 +39,10 @@ retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 0ms } }
     "#);
     // The key of a step is the same for every attempt.
     assert_snapshot!(beside(&world, "env"), @"
-    job item-001 1 job:item-001:2 true
-    job item-001 2 job:item-001:2 true
-    job item-002 1 job:item-002:2 true
-    job item-002 2 job:item-002:2 true
+    job item-001 1 job:item-001:tell true
+    job item-001 2 job:item-001:tell true
+    job item-002 1 job:item-002:tell true
+    job item-002 2 job:item-002:tell true
     ");
     assert_eq!(beside(&world, "when"), "item-002\n");
     assert_snapshot!(beside(&world, "files.1"), @r#"

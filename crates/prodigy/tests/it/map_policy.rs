@@ -362,3 +362,36 @@ retry_config: { max_attempts: 2, retry_on: [network_error, timeout], backoff: { 
     assert_eq!(letter(&world, "item-002")["reason_code"], "command_failed");
     assert_eq!(letter(&world, "item-003")["reason_code"], "unclassified");
 }
+
+#[test]
+fn a_handler_can_be_named_without_a_prefix() {
+    let world = map_world(
+        r"
+map:
+  input: { items: [a] }
+  agent_template: [{ shell: exit 1 }]
+error_policy:
+  on_item_failure: explain
+  handlers: { explain: [{ shell: touch ROOT/explained }] }
+",
+    );
+    assert_code(&go(&world), 1);
+    assert!(world.root().join("explained").exists());
+    assert_eq!(of_type(&world, "item_skipped")[0]["reason"], "it was left to `explain`");
+}
+
+#[test]
+fn a_handler_that_does_not_exist_is_refused_with_the_nearest_name() {
+    for (action, message) in [
+        ("explian", "there is no handler `explian` in `error_policy.handlers`"),
+        ("custom:explian", "there is no handler `explian` in `error_policy.handlers`"),
+    ] {
+        let world = map_world(&format!(
+            "map:\n  input: {{ items: [a] }}\n  agent_template: [{{ shell: exit 1 }}]\non_item_failure: {action}\nerror_policy: {{ handlers: {{ explain: [{{ shell: 'true' }}] }} }}\n"
+        ));
+        let seen = world.prodigy(&["validate", "workflow.yml"]);
+        assert_code(&seen, 9);
+        assert!(seen.stderr.contains(message), "{seen}");
+        assert!(seen.stderr.contains("did you mean `explain`?"), "{seen}");
+    }
+}

@@ -290,16 +290,10 @@ fn a_checkpoint_is_only_a_shortcut() {
         checkpoint["version"] = 99.into();
         Some(checkpoint.to_string())
     };
-    let ahead: Change = |_, last| {
-        let mut checkpoint: Value = serde_json::from_str(last).unwrap();
-        checkpoint["journal"]["seq"] = 9999.into();
-        checkpoint["job"]["seq"] = 9999.into();
-        Some(checkpoint.to_string())
-    };
     // The other items are done when the last one begins.
     let one_by_one = WORKFLOW.replace("max_parallel: 2", "max_parallel: 1");
     let mut notes = Vec::new();
-    for change in [missing, garbage, older, future, ahead] {
+    for change in [missing, garbage, older, future] {
         let world = holding(&one_by_one, &["item.c", "reduce"]);
         let path = world.home().join("state/repo/mapreduce/jobs/job/checkpoint.json");
         assert_eq!(ended_at(started(&world), &world, "item.c", Signal::INT), Some(130));
@@ -326,7 +320,6 @@ fn a_checkpoint_is_only_a_shortcut() {
     the checkpoint is not used: `$ROOT/home/state/repo/mapreduce/jobs/job/checkpoint.json` is damaged at line 1: EOF while parsing a value at line 1 column 15
     nothing is said
     the checkpoint is not used: it is of another version of prodigy
-    nothing is said
     ");
 }
 

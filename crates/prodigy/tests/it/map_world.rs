@@ -126,8 +126,9 @@ pub(crate) fn sorted(world: &World, name: &str) -> String {
 
 /// Returns the file of a dead letter.
 pub(crate) fn letter(world: &World, item: &str) -> Value {
-    let directory = world.home().join("dlq/repo/job/mapreduce/dlq/job/items");
-    let text = fs::read_to_string(directory.join(format!("{item}.json")));
+    let directory = world.home().join("dlq/repo/job/mapreduce/dlq/job");
+    let read = |place: &str| fs::read_to_string(directory.join(format!("{place}/{item}.json")));
+    let text = read("items").or_else(|_| read("resolved"));
     serde_json::from_str(&text.unwrap()).unwrap()
 }
 

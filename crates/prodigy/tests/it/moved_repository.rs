@@ -5,6 +5,7 @@ use std::{fs, path::PathBuf, process::Command};
 use prodigy_testkit::{Seen, World};
 
 use crate::{
+    hostile::command_on_a_terminal,
     map_world::{assert_code, map_world},
     stories::Started,
 };
@@ -74,6 +75,42 @@ fn resume_relocates_and_worktrees_lead_to_the_new_place() {
     let seen = at(&world, "repo", &["jobs", "--relocate"]);
     assert_code(&seen, 0);
     assert!(seen.stdout.contains("job  completed"), "{seen}");
+}
+
+#[test]
+fn a_person_at_a_terminal_is_asked_before_jobs_are_taken_over() {
+    for (args, done) in [(&["jobs"][..], "job  failed"), (&["resume", "job"], "completed")] {
+        let world = moved();
+        let answer = |typed: &str| {
+            let mut command = world.prodigy_command(args);
+            command.current_dir(world.root().join("new/place"));
+            command_on_a_terminal(&world, command, (120, 24), typed, |_| {})
+        };
+        let (seen, code) = answer("n\n");
+        assert_eq!(code, 1, "{seen}");
+        assert!(seen.contains("Take over its jobs? [y/N]"), "{seen}");
+        assert!(seen.contains("the jobs were not taken over"), "{seen}");
+        assert_code(&at(&world, "new/place", &["jobs"]), 2);
+        let (seen, code) = answer("y\ny\n");
+        assert_eq!(code, 0, "{seen}");
+        assert!(seen.contains(done), "{seen}");
+        assert_code(&at(&world, "new/place", &["jobs"]), 0);
+    }
+}
+
+#[test]
+fn a_job_of_a_moved_repository_is_removed_after_relocate_only() {
+    let world = moved();
+    for directory in ["new/place", "new"] {
+        let seen = at(&world, directory, &["jobs", "rm", "job", "-y", "--force"]);
+        assert_code(&seen, 2);
+        assert!(world.home().join("events/repo/job").exists(), "{directory}: {seen}");
+    }
+    assert_code(&at(&world, "new/place", &["jobs", "--relocate"]), 0);
+    assert_code(&at(&world, "new/place", &["jobs", "rm", "job", "-y"]), 0);
+    assert!(!world.home().join("events/repo/job").exists());
+    assert_eq!(git(&world, "new/place", &["for-each-ref", "refs/heads/prodigy"]), "");
+    assert_code(&at(&world, "new/place", &["audit", "verify"]), 0);
 }
 
 #[test]

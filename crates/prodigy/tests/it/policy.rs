@@ -188,13 +188,13 @@ fn warnings_leave_a_policy_valid() {
     insta::assert_snapshot!(world.prodigy(&["policy", "lint"]), @"
     .prodigy/replay-policy.yml: ok (2 rules, then the built-in ones, 2 warnings)
     ----- stderr -----
-    warning: nobody says who is in group `security`, so anybody may agree
+    warning: group `security` has no members, so nobody may approve
      --> .prodigy/replay-policy.yml:5:21
       |
     5 |     approver_group: security
       |                     ^^^^^^^^
       |
-      = help: add `approver_groups: {security: {members: […]}}`
+      = help: name them: `approver_groups: { security: { members: [alice@example.com] } }`
 
     warning: `rule 2` is never reached: `rule 1` matches all of it before
      --> .prodigy/replay-policy.yml:6:12
@@ -557,4 +557,37 @@ fn wrong_cases_are_refused_with_their_place() {
     hint: `prodigy policy lint` lists what is wrong; until that is mended, nothing is decided over dead letters
     [exit 9]
     ");
+}
+
+#[test]
+fn rules_that_come_to_nothing_are_pointed_out() {
+    let world = world_with(
+        "version: v1\ndlq_rules:\n  - match: { reason_code: unknown_commit_state }\n    action: auto_replay\n  - match: { reason_code: timeout, step: open-pr }\n    action: never\n  - match: { step: map.2 }\n    action: never\n",
+    );
+    let first = "warning: `rule 1` never replays `unknown_commit_state`: nobody knows what was changed outside";
+    let linted = world.prodigy(&["policy", "lint"]);
+    assert_eq!(linted.code, Some(0), "{linted}");
+    assert!(linted.stderr.contains(first), "{linted}");
+    // Without a workflow nobody can tell which steps there are.
+    assert!(!linted.stderr.contains("has a step"), "{linted}");
+    let steps = "    - { id: review, shell: 'true' }\n";
+    world.write(
+        "flows/work.yml",
+        format!("mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template:\n{steps}"),
+    );
+    let linted = world.prodigy(&["policy", "lint"]);
+    assert_eq!(linted.code, Some(0), "{linted}");
+    for step in ["open-pr", "map.2"] {
+        let warning = format!("warning: no workflow of the repository has a step `{step}`");
+        assert!(linted.stderr.contains(&warning), "{linted}");
+    }
+    let more = "    - { id: open-pr, shell: 'true' }\n";
+    world.write(
+        "flows/work.yml",
+        format!(
+            "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template:\n{steps}{more}"
+        ),
+    );
+    let linted = world.prodigy(&["policy", "lint"]);
+    assert!(!linted.stderr.contains("has a step"), "{linted}");
 }

@@ -263,3 +263,40 @@ map:
         CommandFailed::cargo check was ended by signal <n>: error: could not compile <q> due to <n> previous error
         ");
 }
+
+/// Returns the text of all source files below a directory, without their tests.
+fn sources(directory: &std::path::Path, text: &mut String) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|kind| kind == "rs")
+            && !["tests.rs", "failure.rs", "error_type.rs", "advice.rs"].contains(&name.as_str())
+        {
+            let file = std::fs::read_to_string(&path).unwrap();
+            text.push_str(file.split("#[cfg(test)]").next().unwrap());
+        }
+    }
+}
+
+#[test]
+fn codes_that_only_steps_set_are_those_that_nothing_produces() {
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut text = String::new();
+    for name in ["prodigy-core", "prodigy-engine", "prodigy"] {
+        sources(&crates.join(name).join("src"), &mut text);
+    }
+    let page = std::fs::read_to_string(crates.join("../docs/reference/failure-codes.md")).unwrap();
+    // What a policy decides is set where it is decided.
+    let kinds = FailureKind::ALL.iter().filter(|kind| {
+        kind.class() != prodigy_core::failure::Class::Policy
+            || **kind == FailureKind::SecretDetected
+    });
+    for kind in kinds {
+        let is_produced = text.contains(&format!("FailureKind::{kind:?}"));
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).unwrap();
+        let is_marked = row.contains("Only a step sets it");
+        assert_ne!(is_produced, is_marked, "{row}");
+    }
+}

@@ -9,31 +9,8 @@ use crate::{
     map_world::{assert_code, go, of_type},
 };
 
-/// Runs an item whose first attempt a server cuts off, and returns what each attempt told.
-fn told(agent: &str, script: &str) -> String {
-    let world = world(&format!(
-        "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template:\n    - {agent}: Do it.\n\
-         error_policy:\n  retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 1ms }} }}\n"
-    ));
-    program(&world, agent, script);
-    assert_code(&go(&world), 0);
-    let sessions = of_type(&world, "agent_session_started");
-    assert_eq!(sessions[1]["resumed"], true, "the second goes on with the session of the first");
-    usages(&world)
-}
-
-/// Returns what agents told of their cost and their tokens.
-fn usages(world: &World) -> String {
-    let lines = of_type(world, "agent_usage").into_iter().map(|usage| {
-        let tokens = &usage["tokens"];
-        format!("{} {} {}", usage["cost_usd"], tokens["input_tokens"], tokens["output_tokens"])
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-#[test]
-fn an_older_claude_that_sums_up_its_session_is_not_charged_twice() {
-    let script = r#"
+/// A program that speaks like an older Claude Code, which a server cuts off once.
+const OLDER_CLAUDE: &str = r#"
 cat > /dev/null
 id= resumed=
 for word in "$@"; do
@@ -50,7 +27,42 @@ if test -z "$resumed"; then
 fi
 echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"done","session_id":"'$id'","total_cost_usd":0.75,"usage":{"input_tokens":30,"output_tokens":5},"modelUsage":{"m":{"inputTokens":130,"outputTokens":25,"costUSD":0.75}},"permission_denials":[]}'
 "#;
-    assert_snapshot!(told("claude", script), @"
+
+/// Makes a world in which an agent goes on with its session after a server cut it off.
+pub(crate) fn cut_off_by_a_server() -> World {
+    cut_off("claude", OLDER_CLAUDE)
+}
+
+/// Runs an item whose first attempt a server cuts off, and returns what each attempt told.
+fn told(agent: &str, script: &str) -> String {
+    usages(&cut_off(agent, script))
+}
+
+/// Runs an item whose first attempt a server cuts off.
+fn cut_off(agent: &str, script: &str) -> World {
+    let world = world(&format!(
+        "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template:\n    - {agent}: Do it.\n\
+         error_policy:\n  retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 1ms }} }}\n"
+    ));
+    program(&world, agent, script);
+    assert_code(&go(&world), 0);
+    let sessions = of_type(&world, "agent_session_started");
+    assert_eq!(sessions[1]["resumed"], true, "the second goes on with the session of the first");
+    world
+}
+
+/// Returns what agents told of their cost and their tokens.
+fn usages(world: &World) -> String {
+    let lines = of_type(world, "agent_usage").into_iter().map(|usage| {
+        let tokens = &usage["tokens"];
+        format!("{} {} {}", usage["cost_usd"], tokens["input_tokens"], tokens["output_tokens"])
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_older_claude_that_sums_up_its_session_is_not_charged_twice() {
+    assert_snapshot!(told("claude", OLDER_CLAUDE), @"
     0.5 100 20
     0.25 30 5
     ");

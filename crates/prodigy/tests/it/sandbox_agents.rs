@@ -31,7 +31,7 @@ echo planted >> ROOT/user/.claude.json
 
 /// Runs what somebody tries, in a world with agents that have accounts and settings. Returns
 /// what was readable, and what was there afterwards that was not there before.
-fn tried(agent: &str, step: &str) -> (String, String) {
+fn tried(agent: &str, step: &str, code: i32) -> (String, String) {
     let world = map_world(&format!(
         "sandbox: {{ type: bubblewrap, write: [ROOT/out] }}\n{agent}\nmap:\n  input: {{ items: [one] }}\n  agent_template: [{step}]\n"
     ));
@@ -40,7 +40,7 @@ fn tried(agent: &str, step: &str) -> (String, String) {
     fs::write(
         world.root().join("out/tries.sh"),
         TRIES.replace("ROOT", &root).replace("NAME", "seen")
-            + "echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"num_turns\":1,\"result\":\"\"}'\n",
+            + "echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"num_turns\":1,\"result\":\"tried\"}'\n",
     )
     .unwrap();
     for place in ["user/.claude", "user/.codex", "elsewhere"] {
@@ -63,7 +63,7 @@ fn tried(agent: &str, step: &str) -> (String, String) {
     fs::write(world.root().join("dotfile"), "linked\n").unwrap();
     fs::write(world.root().join("user/.claude.json"), "mine\n").unwrap();
     let seen = go(&world);
-    // What it came to is another matter: an agent that tries nothing else has done nothing.
+    assert_code(&seen, code);
     let readable = beside(&world, "out/seen").replace(&root, "");
     assert!(readable.contains("state ["), "it ran: {seen}");
     let readable = readable.lines().filter(|line| !line.ends_with("[]"));
@@ -78,10 +78,10 @@ fn tried(agent: &str, step: &str) -> (String, String) {
 #[test]
 fn what_agents_keep_is_for_nobody_else_and_nothing_can_be_planted_there() {
     let script = "sh -c '. ROOT/out/tries.sh'";
-    let (readable, planted) = tried("", &format!("{{ shell: \"{script}\" }}"));
+    let (readable, planted) = tried("", &format!("{{ shell: \"{script}\" }}"), 0);
     assert_eq!((readable.as_str(), planted.as_str()), ("", ""));
     let command = "agents: { mine: { type: command, command: [sh, ROOT/out/tries.sh] }, other: { type: claude, config_dir: ROOT/elsewhere } }";
-    let (readable, planted) = tried(command, "{ agent: { use: mine, prompt: work } }");
+    let (readable, planted) = tried(command, "{ agent: { use: mine, prompt: work } }", 0);
     assert_eq!((readable.as_str(), planted.as_str()), ("", ""));
 }
 
@@ -89,7 +89,7 @@ fn what_agents_keep_is_for_nobody_else_and_nothing_can_be_planted_there() {
 fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     let step = "{ agent: { use: mine, prompt: work } }";
     let claude = "agents: { mine: { type: claude, command: [sh, ROOT/out/tries.sh] }, other: { type: claude, config_dir: ROOT/elsewhere } }";
-    let (readable, planted) = tried(claude, step);
+    let (readable, planted) = tried(claude, step, 0);
     assert_snapshot!(readable, @"
     /user/.claude/.credentials.json [mine]
     /user/.claude/auth.json [mine]
@@ -104,6 +104,7 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
         &claude
             .replace("type: claude, command", "type: claude, config_dir: ROOT/elsewhere, command"),
         step,
+        0,
     );
     assert_snapshot!(readable, @"
     /elsewhere/.credentials.json [mine]
@@ -114,8 +115,9 @@ fn an_agent_sees_what_it_keeps_and_plants_nothing_there() {
     /elsewhere/app-server-control/x [mine]
     ");
     assert_snapshot!(planted, @"/elsewhere/.credentials.json");
-    let (readable, planted) =
-        tried(&claude.replace("type: claude, command", "type: codex, command"), step);
+    // Codex would end its turn with an event of its own: without it the item has failed.
+    let codex = claude.replace("type: claude, command", "type: codex, command");
+    let (readable, planted) = tried(&codex, step, 1);
     assert_snapshot!(readable, @"
     /user/.codex/auth.json [mine]
     /user/.codex/config.toml [mine]

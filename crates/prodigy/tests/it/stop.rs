@@ -313,3 +313,42 @@ fn of_a_job_with_items_the_items_that_are_done_are_told() {
     assert_snapshot!(stopped.lines().next().unwrap(), @"stopped job `job`: paused · 1 of 2 items done");
     assert_eq!(run.seen(&world).code, Some(143));
 }
+
+#[test]
+fn a_job_stopped_by_ctrl_c_never_says_that_prodigy_died() {
+    let world = crate::map_world::map_world(
+        r#"
+map:
+  input: { items: [outside, inside] }
+  item_key: item
+  max_parallel: 2
+  agent_template:
+    - { shell: 'touch ROOT/began-outside; sleep 60', effects: external, when: "item == 'outside'" }
+    - { shell: 'touch ROOT/began-inside; test -e ROOT/opened || sleep 60; exit 1', when: "item == 'inside'" }
+"#,
+    );
+    let mut run = crate::map_world::started(&world);
+    let began = |item: &str| world.root().join(format!("began-{item}")).exists();
+    run.until(&world, "both are under way", || began("outside") && began("inside"));
+    run.signal(Signal::INT);
+    let mut told = vec![run.seen(&world)];
+    std::fs::write(world.root().join("opened"), "").unwrap();
+    for args in [
+        &["jobs", "show", "job"][..],
+        &["resume", "job", "-y"],
+        &["dlq", "show", "job"],
+        &["dlq", "show", "job", "outside"],
+        &["dlq", "show", "job", "inside"],
+        &["dlq", "show", "job", "outside", "--json"],
+        &["events", "job"],
+        &["verify", "job"],
+    ] {
+        told.push(world.prodigy(args));
+    }
+    for seen in &told {
+        assert!(!seen.to_string().contains("died"), "{seen}");
+    }
+    let shown = told[3 + 1].to_string();
+    assert!(shown.contains("unknown_commit_state"), "{shown}");
+    assert!(shown.contains("the run was stopped"), "{shown}");
+}

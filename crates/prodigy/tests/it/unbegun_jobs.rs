@@ -178,7 +178,7 @@ fn a_job_whose_journal_was_emptied_after_it_began_is_not_taken_for_new() {
     ----- stderr -----
     error: the journal of job `job` is empty, so nothing of it can be kept
 
-    hint: `prodigy jobs rm job --force` removes what is left of it
+    hint: put the journal back from a backup
     [exit 1]
     ");
 }

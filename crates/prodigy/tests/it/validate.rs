@@ -284,3 +284,35 @@ fn an_agent_that_nobody_has_configured_is_a_mistake() {
     world.write("own.yml", format!("agents: {{ nobody: {{ type: simulated }} }}\n{step}"));
     insta::assert_snapshot!(world.prodigy(&["validate", "own.yml"]), @"own.yml: ok (2 steps)");
 }
+
+#[test]
+fn a_circuit_that_could_never_close_is_a_mistake() {
+    let breaker = |keys: &str| {
+        validate(&format!(
+            "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template: [{{ shell: 'true' }}]\ncircuit_breaker: {{ {keys} }}\n"
+        ))
+    };
+    insta::assert_snapshot!(breaker("success_threshold: 5, half_open_requests: 3"), @"
+    w.yml: invalid (1 error)
+    ----- stderr -----
+    error: the circuit could never close: `success_threshold` is 5, but only 3 attempts are let through
+     --> w.yml:5:39
+      |
+    5 | circuit_breaker: { success_threshold: 5, half_open_requests: 3 }
+      |                                       ^
+      |
+      = help: write `half_open_requests: 5`, or fewer successes
+
+    [exit 9]
+    ");
+    let above_the_default = breaker("success_threshold: 4");
+    assert!(
+        above_the_default.to_string().contains("write `half_open_requests: 4`"),
+        "{above_the_default}"
+    );
+    // What is not written adapts to what is.
+    for keys in ["half_open_requests: 1", "success_threshold: 3, half_open_requests: 3"] {
+        let seen = breaker(keys);
+        assert!(seen.to_string().starts_with("w.yml: ok"), "{seen}");
+    }
+}

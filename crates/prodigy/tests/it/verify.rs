@@ -59,9 +59,9 @@ fn a_finished_job_is_whole_and_stays_as_it_is() {
     let world = done();
     let before = fs::read(&journal(&world)[0]).unwrap();
     assert_snapshot!(verify(&world), @"
-    ok    journal — 14 records, each with its number and checksum
-    ok    history — each of 14 records fits the ones before it
-    ok    checkpoint — it says what the journal says up to record 14
+    ok    journal — 16 records, each with its number and checksum
+    ok    history — each of 16 records fits the ones before it
+    ok    checkpoint — it says what the journal says up to record 16
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
     ok    merge — `main` contains [commit]
@@ -76,17 +76,17 @@ fn a_finished_job_is_whole_and_stays_as_it_is() {
         {
           "check": "journal",
           "ok": true,
-          "detail": "14 records, each with its number and checksum"
+          "detail": "16 records, each with its number and checksum"
         },
         {
           "check": "history",
           "ok": true,
-          "detail": "each of 14 records fits the ones before it"
+          "detail": "each of 16 records fits the ones before it"
         },
         {
           "check": "checkpoint",
           "ok": true,
-          "detail": "it says what the journal says up to record 14"
+          "detail": "it says what the journal says up to record 16"
         },
         {
           "check": "workflow",
@@ -128,9 +128,9 @@ fn a_running_a_killed_and_a_resumed_job_are_whole() {
     crate::interrupt::open_gate(&world);
     assert_eq!(world.prodigy(&["resume", "job"]).code, Some(0));
     assert_snapshot!(verify(&world), @"
-    ok    journal — 22 records, each with its number and checksum
-    ok    history — each of 22 records fits the ones before it
-    ok    checkpoint — it says what the journal says up to record 22
+    ok    journal — 24 records, each with its number and checksum
+    ok    history — each of 24 records fits the ones before it
+    ok    checkpoint — it says what the journal says up to record 24
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
     ok    merge — `main` contains [commit]
@@ -147,8 +147,8 @@ fn a_torn_end_is_damage_unless_somebody_is_writing_it() {
     fs::write(&path, bytes.get(..bytes.len() - 7).unwrap()).unwrap();
     let lock = hold(&layout(&world), "job");
     assert_snapshot!(verify(&world), @"
-    ok    journal — 13 records, each with its number and checksum; another is being written
-    ok    history — each of 13 records fits the ones before it
+    ok    journal — 15 records, each with its number and checksum; another is being written
+    ok    history — each of 15 records fits the ones before it
     ok    checkpoint — there is none, and none is needed
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
@@ -157,7 +157,7 @@ fn a_torn_end_is_damage_unless_somebody_is_writing_it() {
     ");
     drop(lock);
     assert_snapshot!(failures(&world), @"
-    FAIL  journal — $ROOT/home/events/repo/job/[journal] line 14: it is not finished; `prodigy resume` cuts it off
+    FAIL  journal — $ROOT/home/events/repo/job/[journal] line 16: it is not finished; `prodigy resume` cuts it off
     exit 1
     ");
 }
@@ -179,7 +179,7 @@ fn changed_bytes_and_missing_lines_of_the_journal_are_found() {
     assert_snapshot!(verify(&world), @"
     FAIL  journal — $ROOT/home/events/repo/job/[journal] line 3: record 4 follows record 2
     ok    history — each of 2 records before the damage fits the ones before it
-    FAIL  checkpoint — it covers record 14, and the journal can be read up to 2
+    FAIL  checkpoint — it covers record 16, and the journal can be read up to 2
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 0 outputs of finished steps, all in their files
     ok    merge — the journal tells of none
@@ -210,12 +210,12 @@ fn a_checkpoint_that_says_something_else_is_found() {
     let world = done();
     change(&world, "checkpoint.json", "\"done\": 2", "\"done\": 1");
     assert_snapshot!(failures(&world), @"
-    FAIL  checkpoint — it does not say what the journal says up to record 14; it can be deleted, the journal holds everything
+    FAIL  checkpoint — it does not say what the journal says up to record 16: its fold is another; the journal holds everything that it would say
     exit 1
     ");
     change(&world, "checkpoint.json", "{", "");
     assert_snapshot!(failures(&world), @r#"
-    FAIL  checkpoint — `$ROOT/home/state/repo/mapreduce/jobs/job/checkpoint.json` is damaged at line 2: invalid type: string "version", expected struct Checkpoint at line 2 column 11; it can be deleted, the journal holds everything
+    FAIL  checkpoint — `$ROOT/home/state/repo/mapreduce/jobs/job/checkpoint.json` is damaged at line 2: invalid type: string "version", expected struct Checkpoint at line 2 column 11; the journal holds everything that it would say
     exit 1
     "#);
     fs::remove_file(layout(&world).checkpoint(&"job".parse().unwrap())).unwrap();
@@ -252,7 +252,7 @@ fn save_checkpoint(layout: &Layout) {
     for record in Reader::open(layout, &id).unwrap() {
         job.apply(&record.unwrap()).unwrap();
     }
-    save_checkpoint(layout, &id, &Checkpoint::new(&id, &job, at(0))).unwrap();
+    save_checkpoint(layout, &id, &Checkpoint::new(&id, &job, None, at(0))).unwrap();
 }
 
 #[test]
