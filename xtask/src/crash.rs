@@ -315,7 +315,8 @@ fn merge(args: &MergeArgs) -> Result<(), Error> {
     let binary = chosen(args.common.binary.as_deref(), false)?;
     let calm = merge_undisturbed(&binary, args.files).map_err(|broken| failed(*broken, ""))?;
     note(format_args!("undisturbed: update of the checkout {} ms", calm.update.as_millis()));
-    let (mut jobs, mut kills, mut in_update, mut in_repair, mut commits) = (0, 0, 0, 0, 0);
+    let (mut jobs, mut kills, mut in_update, mut in_repair) = (0, 0, 0, 0);
+    let (mut commits, mut restored) = (0, 0);
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("merge --kills 1 --seed {seed} --files {}", args.files);
@@ -326,6 +327,7 @@ fn merge(args: &MergeArgs) -> Result<(), Error> {
         in_update += done.in_update;
         in_repair += done.in_repair;
         commits += done.commits;
+        restored += u32::from(done.is_restored);
         note(format_args!(
             "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} after the update began, {} in repair, {} starts, {} commits of the user, {} ms",
             done.survived.kills,
@@ -338,7 +340,7 @@ fn merge(args: &MergeArgs) -> Result<(), Error> {
         ));
     }
     note(format_args!(
-        "{jobs} jobs of {} files, {kills} kills, {in_update} after an update began, {in_repair} in repair, {commits} commits of the user; every checkout whole, nothing lost or doubled",
+        "{jobs} jobs of {} files, {kills} kills, {in_update} after an update began, {in_repair} in repair, {commits} commits of the user, {restored} results restored; every checkout whole, nothing lost or doubled",
         args.files,
     ));
     Ok(())

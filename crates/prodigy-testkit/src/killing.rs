@@ -45,6 +45,8 @@ pub(crate) enum KillAt {
     FirstWrite,
     /// So long after a file is there, by its path in the repository.
     File { path: &'static str, delay: Duration },
+    /// As soon as a file has another content, by its path in the repository.
+    Change { path: &'static str },
 }
 
 /// A trial that went well.
@@ -238,27 +240,40 @@ impl Trial {
                 Some(JournalWatch::for_record(&home, kind, nth))
             }
             Some(KillAt::FirstWrite) => Some(JournalWatch::for_first_write(&home)),
-            Some(KillAt::Elapsed(_) | KillAt::File { .. }) | None => None,
+            Some(KillAt::Elapsed(_) | KillAt::File { .. } | KillAt::Change { .. }) | None => None,
         };
         let limit = match kill {
             Some(KillAt::Elapsed(after)) => after,
-            Some(KillAt::Record { .. } | KillAt::FirstWrite | KillAt::File { .. }) | None => {
-                self.limit
-            }
+            Some(
+                KillAt::Record { .. }
+                | KillAt::FirstWrite
+                | KillAt::File { .. }
+                | KillAt::Change { .. },
+            )
+            | None => self.limit,
         };
         let delay = match kill {
             Some(KillAt::Record { delay, .. } | KillAt::File { delay, .. }) => delay,
-            Some(KillAt::Elapsed(_) | KillAt::FirstWrite) | None => Duration::ZERO,
+            Some(KillAt::Elapsed(_) | KillAt::FirstWrite | KillAt::Change { .. }) | None => {
+                Duration::ZERO
+            }
+        };
+        let file = match kill {
+            Some(KillAt::File { path, .. }) => Some((self.world.repo().join(path), None)),
+            Some(KillAt::Change { path }) => {
+                let path = self.world.repo().join(path);
+                let before = fs::read(&path).unwrap_or_default();
+                Some((path, Some(before)))
+            }
+            Some(KillAt::Record { .. } | KillAt::FirstWrite | KillAt::Elapsed(_)) | None => None,
         };
         let mut child =
             self.world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
-        let file = match kill {
-            Some(KillAt::File { path, .. }) => Some(self.world.repo().join(path)),
-            Some(KillAt::Record { .. } | KillAt::FirstWrite | KillAt::Elapsed(_)) | None => None,
-        };
         let mut is_due = || match (&mut watch, &file) {
             (Some(watch), _) => watch.is_due(),
-            (None, file) => file.as_ref().is_some_and(|file| file.exists()),
+            (None, file) => file.as_ref().is_some_and(|(path, before)| {
+                fs::read(path).is_ok_and(|now| before.as_ref() != Some(&now))
+            }),
         };
         let is_watching = !matches!(kill, Some(KillAt::Elapsed(_)) | None);
         let end = wait(&mut child, limit, is_watching.then_some((&mut is_due, delay)));
@@ -271,6 +286,7 @@ impl Trial {
             (None, Some(KillAt::File { path, delay })) => {
                 format!("killed {} µs after {path}", delay.as_micros())
             }
+            (None, Some(KillAt::Change { path })) => format!("killed at a change of {path}"),
             (None, Some(KillAt::FirstWrite)) => "killed at its first write".to_owned(),
             (None, Some(KillAt::Elapsed(_)) | None) => "killed".to_owned(),
         };

@@ -35,16 +35,18 @@ impl BranchMove {
     }
 
     /// Moves the branch.
-    pub(super) fn commit(self) -> Result<(), Error> {
+    ///
+    /// The git that moved it is left to end by itself: the index must follow at once.
+    pub(super) fn commit(&mut self) -> Result<(), Error> {
         self.end("commit")
     }
 
     /// Gives the lock back; the branch stays where it is.
-    pub(super) fn abort(self) -> Result<(), Error> {
+    pub(super) fn abort(mut self) -> Result<(), Error> {
         self.end("abort")
     }
 
-    fn end(mut self, word: &str) -> Result<(), Error> {
+    fn end(&mut self, word: &str) -> Result<(), Error> {
         let told = self.git.tell(format!("{word}\n").as_bytes()).and_then(|()| self.git.line());
         let failed = |source| Error::Run { command: "update-ref".to_owned(), source };
         told.map(drop).map_err(failed)

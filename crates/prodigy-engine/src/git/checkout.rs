@@ -195,7 +195,7 @@ pub(super) fn outstanding(seat: Seat<'_>, old: &str, new: &str) -> Result<Vec<u8
 }
 
 /// Returns what differs between two commits.
-fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, Error> {
+pub(super) fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, Error> {
     let args = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new];
     let fields = repo.call(&args).fields()?;
     let mut changes = Vec::new();
@@ -314,7 +314,7 @@ fn in_the_way(root: &Path, change: &Change, gone: &HashSet<&[u8]>) -> Option<Vec
 }
 
 /// Returns lines for `update-index --index-info` that put the new files into an index.
-fn index_lines(changes: &[&Change]) -> Vec<u8> {
+pub(super) fn index_lines(changes: &[&Change]) -> Vec<u8> {
     let mut lines = Vec::new();
     for Change { path, new, .. } in changes {
         // Git wants the mode of something that goes as a single digit.

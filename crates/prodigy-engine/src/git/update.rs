@@ -22,6 +22,7 @@ use super::{
     index_lock::{IndexLock, LockHolder},
     lock::RepoLock,
     merge::{MergeOutcome, MergeRequest},
+    restore_result::RestoredResult,
     shelter::read_plain,
     staging::{ChangedMeanwhile, Staging, UpdatePlan},
     tree::remove,
@@ -50,7 +51,10 @@ pub enum CheckoutRecovery {
     /// Nothing had been changed.
     Untouched,
     /// The branch had moved: files and index are as it says now.
-    Finished,
+    Finished {
+        /// The result that a commit made meanwhile had reverted.
+        restored: Option<RestoredResult>,
+    },
     /// The branch had not moved: the files are what they were.
     Undone {
         /// The files that somebody changed since, which were left alone.
@@ -63,9 +67,13 @@ impl CheckoutRecovery {
     pub fn message(&self) -> Option<String> {
         match self {
             Self::Untouched => None,
-            Self::Finished => {
+            Self::Finished { restored: None } => {
                 Some("the update of your checkout was cut off; it is complete now".to_owned())
             }
+            Self::Finished { restored: Some(restored) } => Some(format!(
+                "the update of your checkout was cut off; it is complete now: {}",
+                restored.message()
+            )),
             Self::Undone { kept } if kept.is_empty() => {
                 Some("the update of your checkout was cut off; it has been undone".to_owned())
             }
@@ -102,7 +110,7 @@ impl<'a> CheckoutSession<'a> {
         };
         let target = &self.request.target_branch;
         let locked = BranchMove::prepare(self.seat, target, commits, &self.request.note());
-        let branch = match locked {
+        let mut branch = match locked {
             Ok(branch) => branch,
             Err(error) => {
                 if self.tip()?.as_deref() == Some(commits.0) {
@@ -115,8 +123,12 @@ impl<'a> CheckoutSession<'a> {
         self.lock.keep(true);
         let refusal = match self.apply(&plan) {
             Ok(Ok(())) => match branch.commit() {
-                Err(error) if self.tip()?.as_deref() != Some(commits.1) => Some(refused(&error)),
-                Ok(()) | Err(_) => None,
+                Ok(()) => None,
+                Err(error) => {
+                    // Only when its git is gone does the branch stand still.
+                    drop(branch);
+                    (self.tip()?.as_deref() != Some(commits.1)).then(|| refused(&error))
+                }
             },
             Ok(Err(ChangedMeanwhile { path })) => {
                 branch.abort()?;
@@ -252,7 +264,7 @@ impl Repo {
                 if was_locked {
                     remove_branch_locks(seat, &update)?;
                 }
-                self.complete(seat, &staging, &plan, &update, was_locked)?
+                self.complete(seat, &staging, &plan, &update)?
             }
             // Nothing is changed before there is a plan.
             (_, _) => CheckoutRecovery::Untouched,
@@ -269,16 +281,19 @@ impl Repo {
         staging: &Staging,
         plan: &UpdatePlan,
         update: &CheckoutUpdate,
-        was_locked: bool,
     ) -> Result<CheckoutRecovery, Error> {
         if !self.has_moved(update)? {
             return Ok(CheckoutRecovery::Undone { kept: staging.undo(seat, plan)? });
         }
+        // As long as the new index is not in its place, whoever removes the lock commits from the
+        // old one. The lock tells nothing: a recovery that was cut off has taken it again.
+        let is_outdated = staging.index().exists();
+        let restored = if is_outdated { self.restore_result(staging, update)? } else { None };
         // Whoever removed the lock and went elsewhere has nothing of it in the files.
         if seat.has_branch(&update.target)? {
-            finish(seat, staging, plan, update, was_locked)?;
+            finish(seat, staging, plan, update)?;
         }
-        Ok(CheckoutRecovery::Finished)
+        Ok(CheckoutRecovery::Finished { restored })
     }
 
     /// Returns whether the branch of an update has its new commit.
@@ -318,12 +333,7 @@ fn refused(error: &Error) -> MergeOutcome {
     MergeOutcome::Refused { reason }
 }
 
-/// Gives a checkout a new index that was made just now.
-fn install_index(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
-    refresh(seat, index)?;
-    place_index(seat, index)
-}
-
+/// Gives a checkout its new index.
 fn place_index(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
     let real = seat.place.git_dir.join("index");
     rename(index, &real).map_err(Error::file("write", &real))
@@ -335,14 +345,10 @@ fn finish(
     staging: &Staging,
     plan: &UpdatePlan,
     update: &CheckoutUpdate,
-    was_locked: bool,
 ) -> Result<(), Error> {
     staging.finish(seat, plan)?;
+    // The lock may have been removed by hand, so that the index may have changed since.
     let index = staging.index();
-    if was_locked && index.exists() {
-        return install_index(seat, &index);
-    }
-    // The lock was removed by hand, so that the index may have changed since.
     let lines = checkout::outstanding(seat, &update.old, &update.new)?;
     if lines.is_empty() {
         return Ok(());
@@ -350,7 +356,8 @@ fn finish(
     copy_index(seat, &index)?;
     let call = seat.call(&["update-index", "-z", "--index-info"]).index(&index);
     call.stdin(lines).run()?;
-    install_index(seat, &index)
+    refresh(seat, &index)?;
+    place_index(seat, &index)
 }
 
 /// Removes the locks on branch and `HEAD` that the git of a killed update left.

@@ -8,7 +8,7 @@ use std::{
     fs::{File, TryLockError},
     io::{Read as _, Seek as _, Write as _},
     process, thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use prodigy_core::ids::JobId;
@@ -19,13 +19,15 @@ use super::{
 };
 use crate::clock;
 
-/// How often a held lock is tried again before it counts as held.
-///
-/// [`JobLock::holder`] has to take the lock for an instant to see whether it is
-/// free, and that must not turn a start away.
+/// How often a lock must be found held before it counts as held.
 const TRIES: u32 = 20;
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long processes that only ask who holds the lock may be in the way.
+///
+/// [`JobLock::holder`] shares the lock for an instant to see whether it is free. On a loaded
+/// machine that instant can be long, and it must not turn a start away.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The most that is read of what a holder says about itself.
 const MAX_HOLDER: u64 = 300;
 
@@ -41,14 +43,18 @@ impl JobLock {
         let path = layout.lock(job);
         files::create_dir(&layout.state_dir(job))?;
         let mut file = files::open_or_create(&path)?;
-        for _ in 0..TRIES {
+        let (mut held, began) = (0, Instant::now());
+        while held < TRIES && began.elapsed() < PATIENCE {
             match file.try_lock() {
                 Ok(()) => {
                     // Only people read this; the lock holds without it.
                     file.set_len(0).and_then(|()| file.write_all(holder().as_bytes())).ok();
                     return Ok(Self { _file: file });
                 }
-                Err(TryLockError::WouldBlock) => pause(),
+                Err(TryLockError::WouldBlock) => {
+                    held += u32::from(!is_only_asked_for(&file));
+                    pause();
+                }
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, error)),
             }
         }
@@ -68,6 +74,12 @@ impl JobLock {
             Err(TryLockError::Error(error)) => Err(Error::io("lock", &path, error)),
         }
     }
+}
+
+/// Returns whether nobody holds a lock, but others share it to ask who does.
+fn is_only_asked_for(file: &File) -> bool {
+    // A lock that was shared and cannot be given back ends with the file.
+    file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok())
 }
 
 /// Says who we are.
@@ -174,6 +186,22 @@ mod tests {
             let taken = (0..50).all(|_| JobLock::take(&home.layout, &home.job).is_ok());
             done.store(true, Ordering::Relaxed);
             assert!(taken);
+        });
+    }
+
+    #[test]
+    fn a_slow_question_who_holds_a_job_turns_no_start_away() {
+        let home = Home::new();
+        drop(JobLock::take(&home.layout, &home.job).unwrap());
+        let file = files::open_regular(&home.layout.lock(&home.job), Mode::Read).unwrap();
+        file.lock_shared().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // Longer than a lock that is really held is waited for.
+                (0..3 * TRIES).for_each(|_| pause());
+                file.unlock().unwrap();
+            });
+            JobLock::take(&home.layout, &home.job).unwrap();
         });
     }
 

@@ -61,18 +61,31 @@ pub(super) fn check_end(
 }
 
 /// Checks that the result is in the history once, and the user's commits hold only their files.
+///
+/// A user who removes the lock and commits before the index is in its place reverts the result;
+/// the commit that restores it must follow.
 fn check_history(world: &World, commits: &BTreeSet<String>) -> Result<(), String> {
     let work = world.git(&["log", "--format=%H", "--grep=^work$", "main"]);
     if work.lines().count() != 1 {
         return Err(format!("the job's commit is in `main` {} times", work.lines().count()));
     }
     let args = ["log", "--no-merges", "--author=user@", "--format=", "--name-only", "main"];
-    let of_user: Vec<_> = world.git(&args).lines().map(ToOwned::to_owned).collect();
+    let of_user = world.git(&args);
+    let (of_user, reverted): (Vec<_>, Vec<_>) =
+        of_user.lines().map(ToOwned::to_owned).partition(|path| path.starts_with(OF_THE_USER));
     let once: BTreeSet<_> = of_user.iter().cloned().collect();
     if once != *commits || once.len() != of_user.len() {
         return Err(format!("the user committed {commits:?}, but their commits hold {of_user:?}"));
     }
-    Ok(())
+    let restored = world.git(&["log", "--format=%H", "--grep=^Restore the result of", "main"]);
+    if reverted.is_empty() == restored.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "the user's commits reverted {} files, and {} commits restore them",
+        reverted.len(),
+        restored.lines().count()
+    ))
 }
 
 /// Checks that no lock and nothing of ours but the lock of the repository is left.

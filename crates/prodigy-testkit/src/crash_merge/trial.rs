@@ -28,6 +28,9 @@ const UPDATE: &str = "checkout_update_started";
 /// The file that is written right before the files take their places.
 const PLAN: &str = ".git/prodigy-update-prodigy-job-job/plan";
 
+/// The branch that the update moves.
+const BRANCH: &str = ".git/refs/heads/main";
+
 /// How often prodigy is killed in one trial, at most.
 const MOST_KILLS: u64 = 5;
 
@@ -47,6 +50,8 @@ pub struct MergeSurvived {
     pub in_repair: u32,
     /// How many commits the user made.
     pub commits: usize,
+    /// Whether one of them reverted the result, which was restored.
+    pub is_restored: bool,
 }
 
 /// A trial under way.
@@ -90,6 +95,7 @@ pub fn merge_trial(
             in_update: merge.in_update,
             in_repair: merge.in_repair,
             commits: merge.commits.len(),
+            is_restored: merge.is_restored(),
         }),
         Err(message) => Err(Box::new(merge.trial.broken(message))),
     }
@@ -101,7 +107,7 @@ impl MergeTrial {
         let mut kills_left = if span.is_zero() { 0 } else { 1 + self.trial.pick(MOST_KILLS) };
         let mut args = vec!["run", "merge.yml", "-y", "--job-id", "job"];
         for _ in 0..MOST_STARTS {
-            let kill = (kills_left > 0).then(|| self.moment(&args, span));
+            let kill = (kills_left > 0).then(|| self.moment(&args, span, is_busy));
             let end = if is_busy {
                 self.start_beside_user(&args, kill)?
             } else {
@@ -133,20 +139,24 @@ impl MergeTrial {
         Err(format!("not done after {MOST_STARTS} starts"))
     }
 
-    /// Returns when the next start is killed: in the update of the checkout, half of the time
-    /// when the files are about to take their places, or, if it resumes, perhaps while it
-    /// recovers from the last kill.
-    fn moment(&mut self, args: &[&str], span: Duration) -> KillAt {
+    /// Returns when the next start is killed: in the update of the checkout, often when the
+    /// files are about to take their places or right after the branch has moved, or, if it
+    /// resumes, perhaps while it recovers from the last kill.
+    fn moment(&mut self, args: &[&str], span: Duration, is_busy: bool) -> KillAt {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
         let delay = Duration::from_micros(self.trial.pick(micros));
         if args.first() == Some(&"resume") && self.trial.pick(2) == 0 {
             return KillAt::Elapsed(delay * 2);
         }
-        if self.trial.pick(2) == 0 {
-            let delay = Duration::from_micros(self.trial.pick(micros / 5 + 1));
-            return KillAt::File { path: PLAN, delay };
+        match self.trial.pick(5) {
+            // A user who commits moves the branch, too.
+            0 if !is_busy => KillAt::Change { path: BRANCH },
+            0..=2 => {
+                let delay = Duration::from_micros(self.trial.pick(micros / 5 + 1));
+                KillAt::File { path: PLAN, delay }
+            }
+            _ => KillAt::Record { kind: UPDATE, nth: 1, delay },
         }
-        KillAt::Record { kind: UPDATE, nth: 1, delay }
     }
 
     /// Starts prodigy while a user commits a file of their own again and again.
@@ -215,6 +225,11 @@ impl MergeTrial {
             return Err(format!("`prodigy repair job` ended with {status}"));
         }
         Ok(u64::from(is_killed))
+    }
+
+    fn is_restored(&self) -> bool {
+        let args = ["log", "--format=%H", "--grep=^Restore the result of", "main"];
+        !self.trial.world.git(&args).is_empty()
     }
 
     fn has_begun(&self) -> bool {

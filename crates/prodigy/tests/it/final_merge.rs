@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -148,4 +149,66 @@ fn what_a_user_staged_and_changed_elsewhere_stays() {
     ");
     assert_eq!(world.read("new.txt"), "new\n");
     assert!(!Path::new(&world.repo().join(".git/index.lock")).exists());
+}
+
+/// Puts a git before the real one that kills prodigy as soon as the branch has moved, once.
+fn killed_at_the_move(world: World) -> World {
+    let tools = world.root().join("tools");
+    fs::create_dir(&tools).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let script = format!(
+        r#"#!/bin/sh
+PATH={path:?}
+case " $* " in
+  *" update-ref -m prodigy: merge "*" --stdin "*)
+    if mkdir {tools:?}/killed 2>/dev/null; then
+      git "$@" | while read -r line; do
+        test "$line" = "commit: ok" && kill -KILL "$PPID"
+        echo "$line"
+      done
+      exit
+    fi ;;
+esac
+exec git "$@"
+"#
+    );
+    let git = tools.join("git");
+    fs::write(&git, script).unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{path}", tools.display());
+    world.env("PATH", &path)
+}
+
+#[test]
+fn a_result_that_a_commit_with_the_old_index_reverted_is_restored() {
+    let world = killed_at_the_move(world(TWO_FILES));
+    let killed = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
+    assert_eq!(killed.code, None, "{killed}");
+    // As git advises after a crash, and before anybody thinks of `resume`.
+    fs::remove_file(world.repo().join(".git/index.lock")).unwrap();
+    world.write("mine.txt", "mine\n");
+    world.git(&["add", "mine.txt"]);
+    world.git(&["commit", "--quiet", "--message", "mine"]);
+    assert_eq!(world.git(&["ls-tree", "--name-only", "main", "new.txt"]), "");
+    let seen = world.prodigy(&["resume", "job", "-y"]);
+    assert_code(&seen, 0);
+    let note = seen.stderr.lines().find(|line| line.contains("cut off")).unwrap_or_default();
+    let note = regex::Regex::new("[0-9a-f]{10}").unwrap().replace_all(note, "[commit]");
+    assert_snapshot!(note, @"the update of your checkout was cut off; it is complete now: commit [commit] was made from an index of before the merge and had reverted 2 files of the result; commit [commit] restores them");
+    assert_eq!(status(&world), "", "{seen}");
+    assert_eq!(world.git(&["show", "main:new.txt"]), "new");
+    assert_eq!(world.git(&["show", "main:README.md"]), "changed");
+    assert_eq!(world.git(&["show", "main:mine.txt"]), "mine");
+}
+
+#[test]
+fn an_update_that_is_cut_off_at_the_move_of_the_branch_is_completed() {
+    let world = killed_at_the_move(world(TWO_FILES));
+    assert_eq!(world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]).code, None);
+    let seen = world.prodigy(&["resume", "job", "-y"]);
+    assert_code(&seen, 0);
+    assert_eq!(status(&world), "", "{seen}");
+    let log = world.git(&["log", "--format=%s", "main"]);
+    assert_eq!(log.lines().next(), Some("work"), "{log}");
+    assert_eq!(world.read("new.txt"), "new\n");
 }

@@ -21,7 +21,7 @@ use rustix::{
 
 use crate::{
     process::eventually,
-    stories::{Started, events, stable, world},
+    stories::{Started, stable, world},
 };
 
 /// Runs a command on a terminal and returns everything that reaches it.
@@ -72,15 +72,21 @@ pub(crate) fn command_on_a_terminal(
     command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(open());
     let mut started = Started::with_streams(&mut command, open().into(), open().into());
     drop(command);
-    let reader = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // The end of a terminal is an error.
-        File::from(terminal).read_to_end(&mut bytes).unwrap_err();
-        String::from_utf8(bytes).unwrap()
+    let screen = started.screen();
+    let reader = std::thread::spawn({
+        let screen = screen.clone();
+        move || {
+            let (mut terminal, mut bytes) = (File::from(terminal), [0; 4096]);
+            // The end of a terminal is an error.
+            while let Ok(read) = terminal.read(&mut bytes) {
+                screen.add(bytes.get(..read).unwrap());
+            }
+        }
     });
     during(&mut started);
     let code = started.seen(world).code.unwrap();
-    (reader.join().unwrap(), code)
+    reader.join().unwrap();
+    (screen.text(), code)
 }
 
 /// Checks that a text can steer a terminal only by what prodigy itself sends.
@@ -171,11 +177,8 @@ fn ctrl_c_answers_the_question_whether_to_merge() {
     let world = world("- shell: echo x > x && git add x && git commit --quiet -m x\n");
     let args = ["run", "workflow.yml", "--job-id", "job"];
     let (seen, code) = on_a_terminal(&world, &args, |started| {
-        let is_asked = || {
-            world.home().join("events/repo/job").is_dir()
-                && events(&world).ends_with(&["phase_completed".into(), "phase_started".into()])
-        };
-        started.until(&world, "it asks", is_asked);
+        let screen = started.screen();
+        started.until(&world, "it asks", || screen.text().contains("[y/N]"));
         started.signal(Signal::INT);
     });
     let seen = seen.replace("\r\n", "\n").replace("\r\x1b[2K", "");

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -73,6 +74,23 @@ pub(crate) fn journal(world: &World) -> Vec<PathBuf> {
 /// A `prodigy` that runs in the background.
 pub(crate) struct Started {
     child: Option<Child>,
+    screen: Screen,
+}
+
+/// The text that has reached a terminal so far.
+#[derive(Clone, Default)]
+pub(crate) struct Screen(Arc<Mutex<Vec<u8>>>);
+
+impl Screen {
+    /// Adds what has just reached it.
+    pub(crate) fn add(&self, bytes: &[u8]) {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+    }
+
+    /// Returns everything that has reached it.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
 }
 
 impl Started {
@@ -88,7 +106,13 @@ impl Started {
 
     /// Starts a command that writes elsewhere.
     pub(crate) fn with_streams(command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
-        Self { child: Some(command.stdout(stdout).stderr(stderr).spawn().unwrap()) }
+        let child = Some(command.stdout(stdout).stderr(stderr).spawn().unwrap());
+        Self { child, screen: Screen::default() }
+    }
+
+    /// Returns the terminal that it writes to; empty if it does not write to one.
+    pub(crate) fn screen(&self) -> Screen {
+        self.screen.clone()
     }
 
     /// Returns its process.
@@ -140,7 +164,7 @@ impl Started {
     }
 
     fn take(&mut self) -> Self {
-        Self { child: self.child.take() }
+        Self { child: self.child.take(), screen: self.screen.clone() }
     }
 }
 
