@@ -73,6 +73,14 @@ pub enum SandboxError {
         /// The path, as written.
         path: String,
     },
+    /// A path of the workflow holds the settings of the kernel.
+    #[error("`sandbox` names `{path}` under `{key}`: that would open the kernel's own files")]
+    KernelPath {
+        /// The key.
+        key: &'static str,
+        /// The path, as written.
+        path: String,
+    },
 }
 
 impl SandboxError {
@@ -84,6 +92,7 @@ impl SandboxError {
                 "it needs user namespaces: see `sysctl kernel.unprivileged_userns_clone user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns`"
             }
             Self::NoSuchPath { .. } => "make it, or take it out of the list",
+            Self::KernelPath { .. } => "name the directories that the steps need, one by one",
         }
     }
 }
@@ -135,7 +144,12 @@ impl Sandbox {
         let resolved = |key: &'static str, paths: &[String]| {
             let resolve = |path: &String| {
                 let found = expanded(path, home.as_deref(), checkout).canonicalize();
-                found.map_err(|_| SandboxError::NoSuchPath { key, path: path.clone() })
+                let found =
+                    found.map_err(|_| SandboxError::NoSuchPath { key, path: path.clone() })?;
+                if opens_the_kernel(&found) {
+                    return Err(SandboxError::KernelPath { key, path: path.clone() });
+                }
+                Ok(found)
             };
             paths.iter().map(resolve).collect::<Result<Vec<_>, _>>()
         };
@@ -179,6 +193,9 @@ impl Sandbox {
             args.push("--unshare-net".into());
         }
         args.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(Into::into));
+        // `/proc/sys` has the settings of the whole machine, and root may write them whatever its
+        // number is inside.
+        args.extend(["--remount-ro", "/proc"].map(Into::into));
         args
     }
 
@@ -228,6 +245,14 @@ impl Sandbox {
         }
         Ok(launch)
     }
+}
+
+/// Returns whether a path is, holds or is below a file system of the kernel.
+fn opens_the_kernel(path: &Path) -> bool {
+    ["/proc", "/sys"].iter().any(|kernel| {
+        let kernel = Path::new(kernel);
+        path.starts_with(kernel) || kernel.starts_with(path)
+    })
 }
 
 /// Returns a variable of an environment.

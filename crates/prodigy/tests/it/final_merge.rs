@@ -156,12 +156,13 @@ fn killed_at_the_move(world: World) -> World {
     let tools = world.root().join("tools");
     fs::create_dir(&tools).unwrap();
     let path = std::env::var("PATH").unwrap();
+    let killed = tools.join("killed").display().to_string();
     let script = format!(
         r#"#!/bin/sh
 PATH={path:?}
 case " $* " in
   *" update-ref -m prodigy: merge "*" --stdin "*)
-    if mkdir {tools:?}/killed 2>/dev/null; then
+    if mkdir {killed:?} 2>/dev/null; then
       git "$@" | while read -r line; do
         test "$line" = "commit: ok" && kill -KILL "$PPID"
         echo "$line"

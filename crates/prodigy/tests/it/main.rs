@@ -146,6 +146,7 @@ mod run;
 mod safe_before_death;
 mod sandbox;
 mod sandbox_agents;
+mod sandbox_reach;
 mod secrets;
 mod session_names;
 mod shell_variables;
