@@ -115,6 +115,9 @@ pub enum Event {
         /// The branch that the result goes to from here on, if one was named with `--into`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         into: Option<String>,
+        /// Whether a usage limit is tried at once, whatever the provider said of its end.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        try_now: bool,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {

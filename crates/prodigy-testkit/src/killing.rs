@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use crate::kill_at::KillAt;
 use crate::{World, journal_watch::JournalWatch};
 
 /// The longest that one start of prodigy may take.
@@ -32,22 +33,6 @@ const MOST_PASSED: u64 = 6;
 
 /// The time between two looks at the journals when a record is waited for.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
-
-/// The moment at which a start of prodigy is killed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum KillAt {
-    /// So long after the start.
-    Elapsed(Duration),
-    /// Right after it appended its `nth` record of a kind, from 1, to any journal, or so long
-    /// after that.
-    Record { kind: &'static str, nth: u32, delay: Duration },
-    /// Right after the first thing that it writes of a new job.
-    FirstWrite,
-    /// So long after a file is there, by its path in the repository.
-    File { path: &'static str, delay: Duration },
-    /// As soon as a file has another content, by its path in the repository.
-    Change { path: &'static str },
-}
 
 /// A trial that went well.
 #[derive(Clone, Copy, Debug)]

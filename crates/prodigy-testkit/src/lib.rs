@@ -14,6 +14,7 @@ pub mod crash_effects;
 pub mod crash_map;
 pub mod crash_merge;
 mod journal_watch;
+mod kill_at;
 pub mod killing;
 mod ledger;
 pub mod model;

@@ -2,7 +2,6 @@
 
 use super::{End, Job, map::MapState};
 use crate::{
-    Timestamp,
     effect::Ledger,
     event::{ChangedWorkflow, Event, PauseReason, PhaseName, Record, RenamedSteps, Reopened},
     ids::ItemId,
@@ -61,7 +60,7 @@ impl Job {
     }
 
     /// Takes in that the job was taken up again.
-    pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>, now: Timestamp) {
+    pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
         self.end = None;
         self.failing_inside = 0;
         if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
@@ -70,11 +69,6 @@ impl Job {
             started.setup_steps = workflow.setup_steps;
             started.reduce_steps = workflow.reduce_steps;
             self.take_over(workflow);
-        }
-        // Whoever resumes it may have set more money aside.
-        self.overspent = None;
-        if let Some(quota) = &mut self.quota {
-            quota.resume(now);
         }
         if let Some(map) = &mut self.map {
             map.release(true);

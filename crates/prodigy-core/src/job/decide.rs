@@ -608,6 +608,7 @@ mod tests {
             budget: None,
             options: None,
             into: None,
+            try_now: false,
         });
         assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
         assert_eq!(world.job.done, 3);
@@ -657,7 +658,7 @@ mod tests {
                     folded.apply(record).unwrap();
                 }
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
-                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None });
+                world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false });
             }
             while !matches!(world.job.end, Some(End::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);

@@ -8,6 +8,7 @@ use super::{Action, Decision, Ending, Job, Surroundings};
 use crate::{
     Timestamp,
     agent::{Limit, LimitKind},
+    duration,
     event::{AfterAttempt, BudgetScope, Event, Fact, PauseReason, QuotaPaused, Record},
     ids::ItemId,
     policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
@@ -94,10 +95,10 @@ impl Paused {
     }
 
     /// Takes in that the job is taken up again: somebody thinks that it is worth a try.
-    pub(super) fn resume(&mut self, now: Timestamp) {
+    pub(super) fn resume(&mut self, try_now: bool, now: Timestamp) {
         self.probe = None;
         self.since = now;
-        self.until.get_or_insert(now);
+        self.until = self.until.filter(|_| !try_now).or(Some(now));
     }
 
     /// Takes in what happened to an item: that it tries, or that it tries no more.
@@ -151,6 +152,23 @@ impl Job {
             let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
             self.overspent = Some(Overspent { scope, limit_usd, spent_usd });
         }
+    }
+
+    /// Takes in that the job was taken up again: somebody may have set more money aside, or
+    /// wants a limit to be tried at once.
+    pub(super) fn resume_spending(&mut self, try_now: bool, now: Timestamp) {
+        self.overspent = None;
+        if let Some(quota) = &mut self.quota {
+            quota.resume(try_now, now);
+        }
+    }
+
+    /// Says why the job waits and until when, if it waits for a usage limit at a moment.
+    pub fn waits_for_limit(&self, spending: Spending<'_>, now: Timestamp) -> Option<String> {
+        let paused = self.quota.as_ref()?;
+        let until = paused.until.filter(|until| *until > now)?;
+        may_wait(paused.since, until, spending)
+            .then(|| format!("waiting: {}; it is tried again at {until:.0}", paused.limit.message))
     }
 }
 
@@ -243,13 +261,15 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
         return Some(Decision::default());
     }
     let (reason, message) = match (paused.limit.kind, paused.until) {
-        (LimitKind::Usage, Some(until)) => (
-            PauseReason::UsageLimit,
-            format!(
-                "{}; `prodigy resume` tries it with one agent from {until:.0} on",
+        (LimitKind::Usage, Some(until)) => {
+            let too_long = too_long(paused.since, until, spending.quota);
+            let too_long = too_long.map(|why| format!(" ({why})")).unwrap_or_default();
+            let message = format!(
+                "{}; `prodigy resume` tries it with one agent from {until:.0} on{too_long}, and with `--now` at once",
                 paused.limit.message
-            ),
-        ),
+            );
+            (PauseReason::UsageLimit, message)
+        }
         (LimitKind::Usage, None) => (PauseReason::UsageLimit, paused.limit.message.clone()),
         (LimitKind::Credits, _) => (PauseReason::OutOfCredits, paused.limit.message.clone()),
         (LimitKind::Access, _) => (PauseReason::NoAccess, paused.limit.message.clone()),
@@ -260,9 +280,15 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
 
 /// Returns whether a job that waits since a moment may wait until another.
 fn may_wait(since: Timestamp, until: Timestamp, spending: Spending<'_>) -> bool {
-    let wait = Duration::try_from(until.duration_since(since)).unwrap_or_default();
-    let is_short = spending.quota.max_wait.is_none_or(|most| wait <= most);
+    let is_short = too_long(since, until, spending.quota).is_none();
     spending.waits && spending.quota.on_limit == OnLimit::Wait && is_short
+}
+
+/// Says that a wait is longer than it may be, if it is.
+fn too_long(since: Timestamp, until: Timestamp, quota: &QuotaPolicy) -> Option<String> {
+    let wait = Duration::try_from(until.duration_since(since)).unwrap_or_default();
+    let most = quota.longest_wait();
+    (wait > most).then(|| format!("a wait longer than `max_wait`, {}", duration::show(most)))
 }
 
 /// Ends the run because money is spent.

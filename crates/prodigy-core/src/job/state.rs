@@ -189,13 +189,16 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed { workflow, reopened, found, budget, options, into, .. } => {
+            Event::JobResumed {
+                workflow, reopened, found, budget, options, into, try_now, ..
+            } => {
                 if let Some(started) = &mut self.started {
                     started.change(*budget, options.as_deref());
                     started.found = found.as_deref().cloned().or(started.found.take());
                     started.retarget(into.as_deref());
                 }
-                self.resume(workflow.as_ref(), record.timestamp);
+                self.resume(workflow.as_ref());
+                self.resume_spending(*try_now, record.timestamp);
                 if let Some(reopened) = reopened {
                     self.reopen(reopened);
                 }

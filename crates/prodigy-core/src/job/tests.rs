@@ -565,7 +565,7 @@ proptest! {
             }
             runs += 1;
             prop_assert!(runs < 200, "it never ends: {:?}", world.job.map);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         prop_assert!(map.is_finished() && map.is_conserved());
@@ -604,7 +604,7 @@ proptest! {
         while world.run(usize::MAX) != Some(Ending::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
-            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None }.into());
+            world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false }.into());
         }
         let map = world.job.map.as_ref().unwrap();
         for item in &map.items {

@@ -68,23 +68,18 @@ fn encode(text: &str, forms: &mut BTreeSet<Vec<u8>>) {
             forms.insert(encoded.into());
         }
     }
-    let once = json(text);
-    forms.insert(escaped(&once, |c| !c.is_ascii(), false).into());
-    // Some writers keep what a page could take for markup out of their documents, and some
-    // write it in capitals.
-    let markup = |c: char| "<>&\u{2028}\u{2029}".contains(c);
-    forms.insert(escaped(&once, markup, false).into());
-    forms.insert(escaped(&once, |c| !c.is_ascii() || markup(c), false).into());
-    let careful = |c: char| !c.is_ascii() || "<>&'+`\"".contains(c);
-    forms.insert(escaped(&once.replace("\\\"", "\""), careful, true).into());
     for upper in [true, false] {
         forms.insert(escaped(text, |_| true, upper).into());
     }
-    forms.insert(once.replace('/', "\\/").into());
-    forms.insert(escaped(&once, |c| !c.is_ascii(), false).replace('/', "\\/").into());
-    // A document inside a document, as in the transcript of an agent that reads JSON.
-    forms.insert(json(&once).into());
-    forms.insert(once.into());
+    let written = json_spellings(text);
+    // A document inside a document, as in the transcript of an agent that reads JSON. Of a longer
+    // text the lines are hidden one by one, in all these forms.
+    if text.contains('\n') {
+        forms.insert(json(&json(text)).into());
+    } else {
+        forms.extend(written.iter().flat_map(|inner| json_spellings(inner)).map(Vec::from));
+    }
+    forms.extend(written.into_iter().map(Vec::from));
     // Of a longer text the lines are hidden one by one, and these forms keep them apart.
     if !text.contains('\n') {
         forms.extend(quoting::forms(text).map(Vec::from));
@@ -148,6 +143,25 @@ fn json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.unwrap_or(&quoted).to_owned()
+}
+
+/// Returns a text as the writers of JSON put it between quotes.
+fn json_spellings(text: &str) -> Vec<String> {
+    let plain = json(text);
+    // Some keep what a page could take for markup out of their documents, and some write it in
+    // capitals.
+    let markup = |c: char| "<>&\u{2028}\u{2029}".contains(c);
+    let careful = |c: char| !c.is_ascii() || "<>&'+`\"".contains(c);
+    let ascii = escaped(&plain, |c| !c.is_ascii(), false);
+    vec![
+        escaped(&plain, markup, false),
+        escaped(&plain, |c| !c.is_ascii() || markup(c), false),
+        escaped(&plain.replace("\\\"", "\""), careful, true),
+        plain.replace('/', "\\/"),
+        ascii.replace('/', "\\/"),
+        ascii,
+        plain,
+    ]
 }
 
 /// Writes some characters as `\uXXXX`, as many JSON writers do.

@@ -5,6 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The longest wait for a limit unless `max_wait` says otherwise: a day more than the longest
+/// limit that agents name, which is a week. A time that lies further off is most likely wrong.
+const LONGEST_WAIT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
+
 /// What to do at the usage limit of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QuotaPolicy {
@@ -14,6 +18,13 @@ pub struct QuotaPolicy {
     pub max_wait: Option<Duration>,
     /// Fewer items start from this share of the limit on, from 0 to 1.
     pub throttle_at: Option<f64>,
+}
+
+impl QuotaPolicy {
+    /// Returns the longest wait for a limit to be lifted.
+    pub fn longest_wait(&self) -> Duration {
+        self.max_wait.unwrap_or(LONGEST_WAIT)
+    }
 }
 
 /// Whether a job waits for a limit to be lifted.

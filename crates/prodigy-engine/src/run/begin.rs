@@ -139,6 +139,8 @@ pub struct Resumption {
     pub given: OptionChanges,
     /// The branch that the result goes to from here on, if another than before.
     pub into: Option<String>,
+    /// Whether a usage limit is tried at once instead of waited for.
+    pub try_now: bool,
 }
 
 /// Makes an id that no other job has: the kind, the time, and four random characters.
@@ -196,7 +198,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
 
 /// Takes a job up again: fold the journal, end what the dead run left, go on.
 pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
-    let Resumption { job, lock, changed, replay, given, into } = resumption;
+    let Resumption { job, lock, changed, replay, given, into, try_now } = resumption;
     super::perform::check_disk(&settings)?;
     super::spending::check(&settings, &job)?;
     let mut settings = settings;
@@ -264,11 +266,12 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let known = run.job.started.as_ref().map(|started| started.budget).unwrap_or_default();
     let budget = Some(run.parts.settings.workflow.budget).filter(|budget| *budget != known);
     let resumed =
-        vec![Event::JobResumed { version, workflow, reopened, found, budget, options, into }];
-    let records = run.parts.journal.append(resumed, clock::now());
+        Event::JobResumed { version, workflow, reopened, found, budget, options, into, try_now };
+    let records = run.parts.journal.append(vec![resumed], clock::now());
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
     run.parts.take_in(&mut run.job, &records)?;
+    run.note_wait();
     Ok(run)
 }
 

@@ -82,6 +82,13 @@ impl Run {
         }
     }
 
+    /// Says at once that a resumed job waits for a usage limit, and how to try it now.
+    pub(super) fn note_wait(&mut self) {
+        let Some(wait) = self.job.waits_for_limit(self.spending(), clock::now()) else { return };
+        let note = format!("{wait}; `prodigy resume {} --now` tries it at once", self.parts.id);
+        self.parts.note(&note);
+    }
+
     /// Says once that what is spent cannot be noted; that is no reason to stop.
     fn warn_of_spending(&mut self, result: Result<(), crate::store::Error>) {
         let Err(error) = result else { return };

@@ -91,6 +91,11 @@ const FLAGS: &[Flag] = &[
         name: "no-dlq",
         held: ForCall("it leaves dead letters alone once; they stay as they are"),
     },
+    Flag {
+        commands: &[RESUME],
+        name: "now",
+        held: ForCall("it tries a usage limit once; the next one is waited for"),
+    },
     Flag { commands: &[RETRY], name: "ITEMS", held: ForCall(SELECTION) },
     Flag { commands: &[RETRY], name: "filter", held: ForCall(SELECTION) },
     Flag { commands: &[RETRY], name: "limit", held: ForCall(SELECTION) },

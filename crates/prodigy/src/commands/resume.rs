@@ -38,7 +38,8 @@ use crate::{
 /// queue are tried again where their reasons allow it. The workflow is the one that the job began with.
 /// A job that is named is found from any directory. `prodigy resume JOB --into BRANCH` merges the
 /// result into another branch than the one that the job started from. `prodigy resume JOB -v` shows
-/// every event.
+/// every event. A job that waits for a usage limit says until when; `prodigy resume JOB --now` tries
+/// it at once, with one agent.
 ///
 /// A job that is already completed is left as it is, and its exit code repeated: 0, or 1 if none of
 /// its items succeeded. So a script can resume until that is all there is to do.
@@ -59,6 +60,10 @@ pub(crate) struct ResumeArgs {
 
     #[command(flatten)]
     spending: super::spending::SpendingArgs,
+
+    /// Try a usage limit at once instead of waiting for its end
+    #[arg(long)]
+    now: bool,
 
     /// Merge into this branch instead, which is made if it is not there
     #[arg(long, value_name = "BRANCH")]
@@ -141,7 +146,8 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         })
     };
     let into = command.into.clone();
-    let resumption = Resumption { job: job.clone(), lock, changed, replay, given, into };
+    let resumption =
+        Resumption { job: job.clone(), lock, changed, replay, given, into, try_now: command.now };
     let (profile, max_parallel) = (started.profile, given.max_parallel);
     let exit = ExitRules { fail_on_dlq: given.fail_on_dlq, retry: None };
     let (rehearsal, verbose) = (None, command.verbose);

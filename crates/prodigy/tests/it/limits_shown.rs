@@ -114,7 +114,7 @@ fn a_job_that_does_not_wait_says_what_a_resume_will_do() {
     · 2 items
     ✗ You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [clock] (in [time]) on
 
-    paused: You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on · 0 of 2 items done · [time]
+    paused: You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on, and with `--now` at once · 0 of 2 items done · [time]
     items: 0 successful, 2 waiting
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     next: prodigy resume job
@@ -133,7 +133,7 @@ fn a_job_that_does_not_wait_says_what_a_resume_will_do() {
     ----- stderr -----
     · job job resumed · 0 of 2 items done
 
-    paused: You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on · 0 of 2 items done · [time]
+    paused: You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on, and with `--now` at once · 0 of 2 items done · [time]
     items: 0 successful, 2 waiting
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     next: prodigy resume job

@@ -146,6 +146,7 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
         budget: None,
         options: None,
         into: None,
+        try_now: false,
     };
     world.write(resumed.into());
     assert!(world.job.map.as_ref().unwrap().has_conflicts());
@@ -180,6 +181,7 @@ fn a_conflict_that_nobody_resolves_any_more_is_treated_as_the_workflow_says_now(
             budget: None,
             options: None,
             into: None,
+            try_now: false,
         };
         world.write(resumed.into());
         assert_eq!(world.run(usize::MAX), Some(Ending::Completed));

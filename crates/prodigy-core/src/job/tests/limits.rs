@@ -35,6 +35,7 @@ fn resume(world: &mut World) {
         budget: None,
         options: None,
         into: None,
+        try_now: false,
     };
     world.write(event.into());
 }

@@ -23,6 +23,7 @@ pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Vel
         budget: None,
         options: None,
         into: None,
+        try_now: false,
     }
 }
 
@@ -85,7 +86,7 @@ proptest! {
             if world.run(usize::MAX) == Some(Ending::Completed) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false };
             world.write(resumed.into());
         }
         prop_assert!(matches!(world.job.end, Some(End::Completed(_))));
@@ -106,7 +107,7 @@ proptest! {
             if matches!(world.job.end, Some(End::Completed(_))) {
                 break;
             }
-            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None };
+            let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false };
             world.write(resumed.into());
             world.run(usize::MAX);
         }

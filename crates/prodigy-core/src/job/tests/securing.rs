@@ -58,5 +58,6 @@ fn resumed() -> Event {
         budget: None,
         options: None,
         into: None,
+        try_now: false,
     }
 }

@@ -311,7 +311,7 @@ pub static QUOTA: RecordShape = RecordShape {
             "Waits for the limit to be reset, or stops.",
         )
         .or("`wait`"),
-        KeyShape::new("max_wait", Shape::Duration, "The longest wait.").or("no limit"),
+        KeyShape::new("max_wait", Shape::Duration, "The longest wait.").or("8d"),
         KeyShape::new(
             "throttle_at",
             Shape::Number { min: 0.0, max: 1.0 },

@@ -206,6 +206,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
             ..command.spending.changes()
         },
         into: None,
+        try_now: false,
     };
     let mut world = world(args, command, &authority, &file)?;
     world.exit.retry = Some(rest);
