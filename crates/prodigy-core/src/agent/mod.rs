@@ -25,7 +25,7 @@ mod tests;
 
 pub use self::{
     json::is_session_name,
-    judgement::judgement,
+    judgement::{done_share, judgement, printed_judgement, written_judgement},
     limit::{Limit, LimitKind},
     outcome::{Conclusion, Evidence, RunReport, judge},
     served::is_served,

@@ -243,10 +243,10 @@ fn verdict(
     mut last: Last,
 ) -> Handled {
     let (end, printed, broken) = match handled {
-        Handler::Done(StepsDone { printed, has_success: true }) => {
+        Handler::Done(StepsDone { printed, has_success: true, .. }) => {
             (HandlerEnd::Succeeded, printed, None)
         }
-        Handler::Done(StepsDone { printed, has_success: false }) => {
+        Handler::Done(StepsDone { printed, has_success: false, .. }) => {
             (HandlerEnd::Idle, printed, None)
         }
         Handler::Failed { failure, .. } => (HandlerEnd::Failed, String::new(), Some(failure)),

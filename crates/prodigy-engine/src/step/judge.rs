@@ -1,12 +1,13 @@
 //! `validate`: a judge decides whether a step is done.
 
-use std::{io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
+use std::path::Path;
 
 use prodigy_core::{
-    agent::judgement,
+    agent::{done_share, judgement, printed_judgement, written_judgement},
     classify::of_text,
+    event::StepStatus,
     failure::{Failure, FailureKind},
-    workflow::{StepAction, Validate},
+    workflow::{Step, StepAction, Validate},
 };
 use serde_json::{Map, Value, json};
 
@@ -15,19 +16,63 @@ use super::{
     action::template,
     flow::{Task, stopped},
     output::{Output, logged},
-    sequence::{EarlyEnd, sequence},
+    sequence::{EarlyEnd, StepsDone, sequence},
 };
-use crate::root_dir::RootDir;
+use crate::root_dir::{Error, RootDir};
 
 /// The most that a judge may say.
 const RESULT_LIMIT: u64 = 1024 * 1024;
 
-/// What the judge said.
+/// What came of asking the judge.
 struct Judgement {
-    /// How much is done, from 0 to 100.
-    percentage: f64,
-    /// The whole result, for `${validation.…}`.
+    /// The whole verdict, for `${validation.…}`.
     fields: Map<String, Value>,
+    /// Whether the judge said so, and not only how it ended.
+    is_said: bool,
+    /// How it failed, if it did. One that failed is not satisfied, whatever it said before.
+    failed: Option<String>,
+}
+
+impl Judgement {
+    /// Returns why the work is not done, if it is not.
+    fn objection(&self, threshold: f64) -> Option<String> {
+        let percentage = done_share(&self.fields);
+        if percentage < threshold {
+            let message =
+                format!("validation found {percentage} % done, and {threshold} % is wanted");
+            return Some(message);
+        }
+        let how = self.failed.as_ref()?;
+        Some(if self.is_said {
+            format!("the judge found {percentage} % done, but it failed: {how}")
+        } else {
+            format!("the judge failed: {how}")
+        })
+    }
+
+    /// Returns the fields of the verdict, those included that it does not have.
+    fn shown(self) -> Value {
+        let mut fields = self.fields;
+        // A whole number: commands compare it as one.
+        let by_status = if done_share(&fields) > 0.0 { 100 } else { 0 };
+        for (name, usual) in [
+            ("completion_percentage", json!(by_status)),
+            ("status", json!("")),
+            ("missing", json!([])),
+            ("gaps", json!({})),
+        ] {
+            fields.entry(name).or_insert(usual);
+        }
+        Value::Object(fields)
+    }
+}
+
+/// What the judge's steps left.
+struct Statement {
+    /// The text that its verdict is in, unless that is in a file.
+    text: String,
+    /// How the judge failed, if it did.
+    failed: Option<String>,
 }
 
 /// Asks the judge, and mends and asks again as often as allowed.
@@ -41,18 +86,12 @@ pub(super) async fn satisfied(
     let mut attempt = 0;
     loop {
         let judgement = judge(workplace, task, validate, scope).await?;
-        let percentage = judgement.percentage;
+        let objection = judgement.objection(validate.threshold);
         // Later steps may ask for it, too, also after a resume.
-        scope.capture("validation", Value::Object(judgement.fields));
-        if percentage >= validate.threshold {
-            return Ok(());
-        }
+        scope.capture("validation", judgement.shown());
+        let Some(message) = objection else { return Ok(()) };
         attempt += 1;
         if validate.on_incomplete.is_empty() || attempt > validate.max_attempts.get() {
-            let message = format!(
-                "validation found {percentage} % done, and {} % is wanted",
-                validate.threshold
-            );
             return Err(output.failure(FailureKind::ValidationFailed, message));
         }
         let list = task.address.part("on_incomplete").part(&attempt.to_string());
@@ -62,9 +101,9 @@ pub(super) async fn satisfied(
     }
 }
 
-/// Runs the judge's steps and reads the result.
+/// Runs the judge's steps and reads the verdict.
 ///
-/// The result is JSON in `result_file` or in the output. A command that leaves no JSON judges
+/// The verdict is JSON in `result_file` or in the output. A command that leaves no JSON judges
 /// by its exit code. An agent ends well whatever it thinks of the work, so that one judges by
 /// what it says and by nothing else.
 async fn judge(
@@ -78,51 +117,67 @@ async fn judge(
         None => None,
     };
     let root = workplace.tree.path();
-    let before = file.as_ref().map(|shown| last_change(root, shown));
-    let is_agent = validate.steps.last().is_some_and(|step| match step.action {
-        StepAction::Agent { .. } => true,
-        StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => false,
-    });
+    if let Some(shown) = &file {
+        clear(root, shown)?;
+    }
+    let is_agent = validate.steps.last().is_some_and(is_agent);
     let list = task.address.part("validate");
     let asked = sequence(workplace, &validate.steps, &list, task.deadline, scope).await;
-    let (succeeded, printed) = match asked {
-        Ok(done) => (true, done.printed),
+    let Statement { text, failed } = heard(workplace, asked, is_agent)?;
+    let unusable = |what: &str, why: &str| {
+        let message = format!("the judge's {what} cannot be used: {why}");
+        Failure::new(FailureKind::ValidationFailed, message)
+    };
+    let fields = match &file {
+        Some(shown) => {
+            let text = result(root, shown, failed.as_deref())?;
+            Some(written_judgement(&text).map_err(|why| unusable(&format!("`{shown}`"), &why))?)
+        }
+        None if is_agent => Some(judgement(&text).map_err(|why| unusable("answer", &why))?),
+        None => printed_judgement(&text).map_err(|why| unusable("output", &why))?,
+    };
+    let is_said = fields.is_some();
+    let fields = fields.unwrap_or_else(|| {
+        let status = if failed.is_none() { "complete" } else { "incomplete" };
+        Map::from_iter([("status".to_owned(), json!(status))])
+    });
+    Ok(Judgement { fields, is_said, failed })
+}
+
+/// Returns what the judge's steps left, if they judged at all.
+fn heard(
+    workplace: &Workplace,
+    asked: Result<StepsDone, EarlyEnd>,
+    is_agent: bool,
+) -> Result<Statement, Failure> {
+    match asked {
+        Ok(StepsDone { printed, last, .. }) => {
+            let failed = last.as_ref().filter(|last| last.status == StepStatus::Failed);
+            let failed = failed.map(|last| match last.exit_code {
+                0 => "its step counts as failed".to_owned(),
+                code => format!("exit code {code}"),
+            });
+            // What commands before it printed is for the agent to judge, and no verdict.
+            let own = last.filter(|last| last.agent).map(|last| last.output);
+            let text = if is_agent { own.unwrap_or_default() } else { printed };
+            Ok(Statement { text, failed })
+        }
         Err(EarlyEnd { end: Finished::Stop { failure, log, .. }, .. })
             if !is_agent && is_judgement(&failure) =>
         {
             // The failure keeps only the end of the output, and that of standard error first.
             let printed = log.as_ref().and_then(|range| logged(workplace, range));
-            (false, printed.unwrap_or(failure.output_tail))
+            let text = printed.unwrap_or(failure.output_tail);
+            Ok(Statement { text, failed: Some(failure.message) })
         }
-        Err(early) => return Err(ended(early.end, "validate")),
-    };
-    if let (false, Some(shown)) = (succeeded, &file)
-        && before == Some(last_change(root, shown))
-    {
-        // What the file says is an older judgement, and perhaps about something else.
-        let message = format!("the judge failed and left no new `{shown}`");
-        return Err(Failure::new(FailureKind::ValidationFailed, message));
+        Err(early) => Err(ended(early.end, "validate")),
     }
-    let text = match &file {
-        Some(shown) => result(workplace.tree.path(), shown)?,
-        None => printed,
-    };
-    if is_agent && file.is_none() {
-        return judgement(&text).map(judged).map_err(|why| {
-            let message = format!("the judge's answer cannot be used: {why}");
-            Failure::new(FailureKind::ValidationFailed, message)
-        });
-    }
-    match serde_json::from_str(&text) {
-        Ok(Value::Object(fields)) => Ok(judged(fields)),
-        Ok(_) | Err(_) if file.is_none() => {
-            let status = if succeeded { "complete" } else { "incomplete" };
-            Ok(judged(Map::from_iter([("status".to_owned(), json!(status))])))
-        }
-        Ok(_) | Err(_) => {
-            let message = "the judge's result file does not hold a JSON object";
-            Err(Failure::new(FailureKind::ValidationFailed, message))
-        }
+}
+
+fn is_agent(step: &Step) -> bool {
+    match step.action {
+        StepAction::Agent { .. } => true,
+        StepAction::Shell { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_) => false,
     }
 }
 
@@ -135,52 +190,41 @@ fn is_judgement(failure: &Failure) -> bool {
             && of_text(&failure.output_tail) == Some(failure.kind)
 }
 
-/// Returns what tells whether a file was written in the meantime.
-fn last_change(root: &Path, shown: &str) -> Option<(u64, i64, i64, Vec<u8>)> {
-    let file = RootDir::open(root).and_then(|root| root.read(Path::new(shown))).ok()?;
-    let metadata = file.metadata().ok()?;
-    // The clock of a file system is coarse, so the content counts too.
-    let mut content = Vec::new();
-    file.take(RESULT_LIMIT + 1).read_to_end(&mut content).ok()?;
-    Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), content))
+/// Removes what is where the judge leaves its verdict: an older one, or one that those wrote
+/// whose work is judged.
+fn clear(root: &Path, shown: &str) -> Result<(), Failure> {
+    match RootDir::open(root).and_then(|root| root.remove_file(Path::new(shown))) {
+        Ok(()) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) if error.io().is_some() => {
+            let message = format!("`{shown}` cannot be removed before the judge starts: {error}");
+            Err(Failure::new(FailureKind::ValidationFailed, message))
+        }
+        Err(error) => Err(led_out(&error)),
+    }
 }
 
 /// Reads the file that the judge left, which may be anything: also a link or a pipe.
-fn result(root: &Path, shown: &str) -> Result<String, Failure> {
-    let failed = |message: String| Failure::new(FailureKind::ValidationFailed, message);
+fn result(root: &Path, shown: &str, failed: Option<&str>) -> Result<String, Failure> {
+    let unread = |message: String| Failure::new(FailureKind::ValidationFailed, message);
     let read =
         RootDir::open(root).and_then(|root| root.read_bounded(Path::new(shown), RESULT_LIMIT));
-    match read {
-        Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Ok(None) => Err(failed(format!("the judge left no `{shown}`"))),
-        Err(error) if error.io().is_some() => {
-            Err(failed(format!("the judge's `{shown}` cannot be read: {error}")))
+    match (read, failed) {
+        (Ok(Some(bytes)), _) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        (Ok(None), None) => Err(unread(format!("the judge left no `{shown}`"))),
+        (Ok(None), Some(how)) => {
+            Err(unread(format!("the judge failed and left no `{shown}`: {how}")))
         }
-        Err(error) => {
-            Err(Failure::new(FailureKind::WorktreeError, format!("result_file: {error}")))
+        (Err(error), _) if error.io().is_some() => {
+            Err(unread(format!("the judge's `{shown}` cannot be read: {error}")))
         }
+        (Err(error), _) => Err(led_out(&error)),
     }
 }
 
-/// Reads the judge's result; without a percentage the status decides.
-fn judged(mut fields: Map<String, Value>) -> Judgement {
-    let complete = fields
-        .get("status")
-        .and_then(Value::as_str)
-        .is_some_and(|status| matches!(status, "complete" | "completed" | "passed" | "success"));
-    let by_status = if complete { 100 } else { 0 };
-    let percentage = fields.get("completion_percentage").and_then(Value::as_f64);
-    let percentage = percentage.unwrap_or(f64::from(by_status));
-    for (name, usual) in [
-        // A whole number: commands compare it as one.
-        ("completion_percentage", json!(by_status)),
-        ("status", json!("")),
-        ("missing", json!([])),
-        ("gaps", json!({})),
-    ] {
-        fields.entry(name).or_insert(usual);
-    }
-    Judgement { percentage, fields }
+/// Makes a failure of a path that is not one inside the worktree.
+fn led_out(error: &Error) -> Failure {
+    Failure::new(FailureKind::WorktreeError, format!("result_file: {error}"))
 }
 
 /// Makes a failure of a sequence of steps that ended early.

@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 
 use super::{
-    Finished, Scope, Workplace,
+    Done, Finished, Scope, Workplace,
     flow::{Task, run},
 };
 
@@ -19,6 +19,8 @@ pub(super) struct StepsDone {
     pub(super) printed: String,
     /// Whether one of them succeeded.
     pub(super) has_success: bool,
+    /// The last one that was not skipped.
+    pub(super) last: Option<Done>,
 }
 
 /// Steps that ran one after the other until one of them ended the phase.
@@ -58,6 +60,7 @@ pub(super) async fn sequence(
             Finished::GoOn(done) => {
                 all.print(&done.output);
                 all.has_success |= done.status != StepStatus::Failed;
+                all.last = Some(done);
             }
             end @ (Finished::Stop { .. } | Finished::Interrupted) => {
                 if let Finished::Stop { output, .. } = &end {

@@ -15,7 +15,7 @@ agents:
       - { prompt: "^judge prose", answer: 'I read {all of it}. {"completion_percentage": 95} is what I think of {it}.' }
       - prompt: "^judge fenced"
         answer: |
-          The plan was {"status": "incomplete"}, and now:
+          The plan was {everything}, and now:
           ```json
           { "status": "complete", "gaps": { "docs": "thin" } }
           ```

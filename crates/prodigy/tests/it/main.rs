@@ -84,6 +84,7 @@ mod item_verify;
 mod item_worktrees;
 mod jobs;
 mod jobs_rm;
+mod judge_verdicts;
 mod judges;
 mod kept_flags;
 mod kept_work;

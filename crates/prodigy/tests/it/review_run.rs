@@ -113,9 +113,9 @@ fn a_judge_that_failed_is_not_heard_by_an_older_result() {
     · job job · workflow.yml · 2 steps
     ✓ 1 write_file: result.json  [time]
     ✗ 2.validate.1 shell: exit 3: exit code 3
-    ✗ 2 shell: true: the judge failed and left no new `result.json`
+    ✗ 2 shell: true: the judge failed and left no `result.json`: exit code 3
 
-    failed at step 2: the judge failed and left no new `result.json` · 1 of 2 steps done
+    failed at step 2: the judge failed and left no `result.json`: exit code 3 · 1 of 2 steps done
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     output: prodigy logs job 2
     next: prodigy resume job
