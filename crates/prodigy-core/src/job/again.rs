@@ -59,8 +59,27 @@ impl Job {
         }
     }
 
-    /// Takes in that the job was taken up again.
-    pub(super) fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
+    /// Takes in the record of a job that was taken up again.
+    pub(super) fn apply_resumed(&mut self, record: &Record) {
+        let Event::JobResumed { workflow, reopened, found, budget, options, into, try_now, .. } =
+            &record.event
+        else {
+            return;
+        };
+        if let Some(started) = &mut self.started {
+            started.change(*budget, options.as_deref());
+            started.found = found.as_deref().cloned().or(started.found.take());
+            started.retarget(into.as_deref());
+        }
+        self.resume(workflow.as_ref());
+        self.resume_spending(*try_now, record.timestamp);
+        if let Some(reopened) = reopened {
+            self.reopen(reopened);
+        }
+    }
+
+    /// Goes on with the workflow as it was, or with the one that took its place.
+    fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
         self.end = None;
         self.failing_inside = 0;
         if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {

@@ -189,20 +189,7 @@ impl Job {
                 self.started = Some((**started).clone());
                 self.started_at = Some(record.timestamp);
             }
-            Event::JobResumed {
-                workflow, reopened, found, budget, options, into, try_now, ..
-            } => {
-                if let Some(started) = &mut self.started {
-                    started.change(*budget, options.as_deref());
-                    started.found = found.as_deref().cloned().or(started.found.take());
-                    started.retarget(into.as_deref());
-                }
-                self.resume(workflow.as_ref());
-                self.resume_spending(*try_now, record.timestamp);
-                if let Some(reopened) = reopened {
-                    self.reopen(reopened);
-                }
-            }
+            Event::JobResumed { .. } => self.apply_resumed(record),
             Event::JobPaused { reason, message } => self.pause(*reason, message),
             Event::JobCompleted { status, .. } => self.end = Some(End::Completed(*status)),
             Event::JobFailed { step, failure } => {

@@ -1,5 +1,4 @@
 //! Limits that are not to be believed, and limits that are waited for.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use prodigy_testkit::World;
 
 use crate::{
     agents::{program, world},
-    map_world::{assert_code, go, has_told, of_type, resume, started},
+    map_world::{assert_code, has_told, of_type, resume, started},
     stories::Started,
 };
 
@@ -55,7 +54,7 @@ fn the_longest_wait_can_be_set() {
     run.until(&world, "it waits", || has_told(&world, "quota_paused"));
     drop(run);
     let paused = &of_type(&world, "quota_paused")[0];
-    assert_eq!(paused["waits"].as_bool().unwrap_or(true), true, "{paused:#}");
+    assert_ne!(paused["waits"], false, "{paused:#}");
     let bounded = with_claude("", &limited_until(nine_days));
     assert_code(&ended(&bounded), 75);
 }

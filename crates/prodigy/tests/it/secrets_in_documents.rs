@@ -1,6 +1,6 @@
 //! Secrets in documents that stand inside other documents.
 
-use std::fs;
+use std::{fmt::Write as _, fs};
 
 use crate::stories::{run, world};
 
@@ -15,7 +15,7 @@ fn written(text: &str, is_escaped: fn(char) -> bool, slash: bool) -> String {
     for c in inner.chars() {
         if is_escaped(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
+                write!(out, "\\u{unit:04x}").unwrap();
             }
         } else {
             out.push(c);
@@ -37,7 +37,7 @@ fn a_secret_is_masked_in_a_document_inside_a_document() {
     for (inner, write_inner) in writers.iter().enumerate() {
         for (outer, write_outer) in writers.iter().enumerate() {
             let text = write_outer(&write_inner(SECRET));
-            spellings.push_str(&format!("{inner} in {outer}: {text}|\n"));
+            writeln!(spellings, "{inner} in {outer}: {text}|").unwrap();
         }
     }
     let world = world("- shell: 'true'\n");
