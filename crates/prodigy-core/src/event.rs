@@ -29,7 +29,7 @@ use crate::{
     policy::Budget,
 };
 
-pub use checkout::{CheckoutChange, CheckoutUpdate};
+pub use checkout::{CheckoutChange, CheckoutUpdate, GuardedFile};
 pub use endings::{CompletedStatus, PauseReason};
 pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind, OwnerRule};
 pub use kept_work::{KeptWork, LeftBehind};
@@ -537,6 +537,12 @@ pub enum Event {
     CheckoutChanged {
         /// What changed.
         changes: Vec<CheckoutChange>,
+    },
+    /// The job's branch changes files that decide what runs, or who may agree to what, in later
+    /// runs. Written before the branch is merged; content that was trusted has to be trusted again.
+    GuardedFilesChanged {
+        /// The files.
+        files: Vec<GuardedFile>,
     },
     /// The end of the journal is lost, and a person accepted that: records after this one do not
     /// know what the lost ones did, so whatever steps change outside may have been changed.

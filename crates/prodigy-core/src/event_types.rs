@@ -75,6 +75,7 @@ event_types! {
     Self::GitTampering { .. } => "git_tampering",
     Self::CheckoutUpdateStarted(_) => "checkout_update_started",
     Self::CheckoutChanged { .. } => "checkout_changed",
+    Self::GuardedFilesChanged { .. } => "guarded_files_changed",
     Self::JournalEndLost { .. } => "journal_end_lost",
     Self::CheckpointCreated { .. } => "checkpoint_created",
 }
@@ -98,7 +99,9 @@ mod tests {
         let kept = include_str!("../../prodigy-engine/tests/golden/v1/kept-work.jsonl");
         let handler = include_str!("../../prodigy-engine/tests/golden/v1/handler.jsonl");
         let lost = include_str!("../../prodigy-engine/tests/golden/v1/lost-end.jsonl");
-        let all = [golden, items, governed, agents, checkout, conflict, kept, handler, lost];
+        let guarded = include_str!("../../prodigy-engine/tests/golden/v1/guarded.jsonl");
+        let all =
+            [golden, items, governed, agents, checkout, conflict, kept, handler, lost, guarded];
         for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();

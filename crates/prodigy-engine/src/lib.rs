@@ -3,7 +3,7 @@
 //! `store`, `git`, `agent` and `process` do not know each other's insides nor
 //! `run`; `step` is the one step executor, `dlq` keeps the dead letters, `audit` what
 //! was done to them, `governance` finds the policy that decides, `lost_end` finds journals that
-//! were cut, and `run` owns the job.
+//! were cut, `trust` the content that needs the user's trust, and `run` owns the job.
 
 pub mod agent;
 pub mod audit;
@@ -21,3 +21,4 @@ pub mod sandbox;
 pub mod shutdown;
 pub mod step;
 pub mod store;
+pub mod trust;

@@ -153,6 +153,12 @@ impl World {
         self.seen(&bounded::output(&mut self.prodigy_command(args)))
     }
 
+    /// Trusts what the repository brings in, as it is now.
+    pub fn trust(&self) {
+        let seen = self.prodigy(&["trust"]);
+        assert_eq!(seen.code, Some(0), "{seen}");
+    }
+
     /// Returns an output as a person would see it, with the world's paths replaced.
     pub fn seen(&self, output: &Output) -> Seen {
         let root = self.root().canonicalize().unwrap();

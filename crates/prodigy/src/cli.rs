@@ -48,6 +48,7 @@ pub(crate) enum Command {
     Purge(commands::purge::PurgeArgs),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
+    Trust(commands::trust::TrustArgs),
     Init(commands::init::InitArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),

@@ -25,7 +25,7 @@ pub(crate) enum Exit {
     MergeOutstanding = 7,
     /// What was to be replayed waits for somebody to agree.
     AwaitingApproval = 8,
-    /// A workflow or configuration file is invalid.
+    /// A workflow or configuration file is invalid, or the repository is not trusted.
     Invalid = 9,
     /// Nothing of what was to be replayed may be replayed.
     ReplayDenied = 10,
@@ -100,7 +100,8 @@ impl Exit {
             }
             Self::Invalid => {
                 "A workflow or configuration file is invalid, or asks for something that this \
-                 version cannot do. Every mistake is listed with its place."
+                 version cannot do. Every mistake is listed with its place. Or the repository brings in \
+                 programs or permissions that are not trusted: `prodigy trust` shows them."
             }
             Self::ReplayDenied => {
                 "Dead letters were to be replayed, and the policy allows none of them. They are \

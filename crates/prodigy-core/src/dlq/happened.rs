@@ -105,7 +105,7 @@ impl Letter {
             | Event::WorkKept(_)
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | crate::checkout_news!()
             | crate::journal_news!() => return,
         }
         let began = self.first_attempt.is_some();

@@ -229,7 +229,7 @@ impl Letter {
             | crate::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | crate::checkout_news!()
             | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => false,
         }

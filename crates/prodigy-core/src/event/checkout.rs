@@ -19,6 +19,16 @@ pub struct CheckoutChange {
     pub after: Option<String>,
 }
 
+/// A file that decides what runs, or who may agree to what, and that a job changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuardedFile {
+    /// The path from the root of the repository.
+    pub path: String,
+    /// The items that changed it; empty if a step of setup, reduce or a workflow without items did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<String>,
+}
+
 /// The update of a checkout from one commit of its branch to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckoutUpdate {

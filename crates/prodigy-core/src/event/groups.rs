@@ -54,6 +54,15 @@ macro_rules! approval_news {
     };
 }
 
+/// Changes that the user should look at: of the checkout, and of files that decide what runs.
+#[macro_export]
+macro_rules! checkout_news {
+    () => {
+        $crate::event::Event::CheckoutChanged { .. }
+            | $crate::event::Event::GuardedFilesChanged { .. }
+    };
+}
+
 /// How the circuit breaker changes.
 #[macro_export]
 macro_rules! circuit_news {

@@ -166,7 +166,7 @@ fn is_end_of_attempt(event: &Event) -> bool {
         | Event::MergeConflict { .. }
         | Event::GitTampering { .. }
         | Event::CheckoutUpdateStarted(_)
-        | Event::CheckoutChanged { .. }
+        | crate::checkout_news!()
         | Event::JournalEndLost { .. }
         | Event::CheckpointCreated { .. } => false,
     }

@@ -133,7 +133,7 @@ impl MapState {
             | Event::QuotaResumed {}
             | Event::BudgetExceeded { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | crate::checkout_news!()
             | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => Err(Misplaced),
         }

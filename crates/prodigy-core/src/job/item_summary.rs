@@ -219,7 +219,7 @@ impl ItemSummary {
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | crate::checkout_news!()
             | Event::DlqItemUpdated { .. }
             | crate::approval_news!()
             | crate::effect_news!()

@@ -256,7 +256,7 @@ impl Job {
             | crate::agent_news!()
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
-            | Event::CheckoutChanged { .. }
+            | crate::checkout_news!()
             | Event::WorkKept(_)
             | Event::CheckpointCreated { .. } => {}
         }

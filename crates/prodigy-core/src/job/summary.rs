@@ -8,8 +8,8 @@ use super::{Costs, End, ItemSummary, KeptSummary, Warnings, position::is_work};
 use crate::{
     Timestamp,
     event::{
-        BudgetScope, ChangedWorkflow, CheckoutChange, CompletedStatus, Event, JobStarted, Mode,
-        PauseReason, PhaseName, QuotaPaused, Record, StepStatus, is_top_level,
+        BudgetScope, ChangedWorkflow, CheckoutChange, CompletedStatus, Event, GuardedFile,
+        JobStarted, Mode, PauseReason, PhaseName, QuotaPaused, Record, StepStatus, is_top_level,
     },
 };
 
@@ -56,6 +56,8 @@ pub struct Summary {
     pub checkout: Vec<CheckoutChange>,
     /// The number of those changes in all.
     pub checkout_in_all: usize,
+    /// The files that decide what runs in later runs, and that the job changes.
+    pub guarded: Vec<GuardedFile>,
     /// The limit that keeps it from going on.
     pub quota: Option<QuotaPaused>,
     /// The budget that was spent in the last run.
@@ -159,6 +161,7 @@ impl Summary {
                 self.steps_failed += std::mem::take(&mut self.failing_inside);
             }
             Event::CheckoutChanged { changes } => self.add_checkout_changes(changes),
+            Event::GuardedFilesChanged { files } => self.guarded.clone_from(files),
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, record.timestamp));
             }
@@ -465,6 +468,7 @@ mod tests {
             },
             checkout: [],
             checkout_in_all: 0,
+            guarded: [],
             quota: None,
             overspent: None,
             branch: Some(

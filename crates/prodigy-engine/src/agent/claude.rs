@@ -24,6 +24,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("DISABLE_AUTOUPDATER", "1"),
 ];
 
+/// The variable that lets `CLAUDE.md` count of directories that are named with `--add-dir`.
+const PROSE_OF_DIRECTORIES: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
+
 /// The longest name of a directory that holds sessions; behind it the names are cut.
 const LONGEST_PROJECT: usize = 200;
 
@@ -91,6 +94,12 @@ impl Claude {
             let file = scratch_file(request, "system-prompt.md", text)?;
             add("append-system-prompt-file", file.as_os_str());
         }
+        if request.is_untrusted {
+            // Nothing of the repository is read then, so what it tells in prose is named again.
+            add("setting-sources", "user".as_ref());
+            add("add-dir", request.cwd.as_os_str());
+            argv.push("--strict-mcp-config".into());
+        }
         if mode == PermissionMode::Bypass {
             argv.push("--dangerously-skip-permissions".into());
         }
@@ -113,6 +122,9 @@ impl Agent for Claude {
             .filter(|(name, _)| variable(request.env, name).is_none())
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
+        if request.is_untrusted {
+            env.push((PROSE_OF_DIRECTORIES.into(), "1".into()));
+        }
         if self.config.config_dir.is_some()
             && let Some(home) = self.directory(request.env)
         {

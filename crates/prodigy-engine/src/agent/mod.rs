@@ -67,6 +67,9 @@ pub struct AgentRequest<'a> {
     pub env: &'a [(OsString, OsString)],
     /// Whether it runs in the sandbox of the workflow.
     pub is_confined: bool,
+    /// Whether the worktree has settings for it that the user does not trust, and that it must
+    /// not read.
+    pub is_untrusted: bool,
 }
 
 /// A conversation with an agent.
@@ -245,6 +248,7 @@ mod tests {
             scratch: Path::new("/nowhere"),
             env: &[],
             is_confined: false,
+            is_untrusted: false,
         };
         change(&mut request);
         agent.launch(&request)

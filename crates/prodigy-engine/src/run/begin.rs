@@ -35,6 +35,7 @@ use crate::{
         Durability, JobLock, Journal, Layout, Opened, create_dir, load_checkpoint, read_bounded,
         refuse_removed, write_atomic,
     },
+    trust::TrustedFiles,
 };
 
 /// The largest record of a repository's settings that is read back.
@@ -64,6 +65,8 @@ pub struct Settings {
     pub sandbox: Option<Sandbox>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
+    /// The content of the repository that the user trusts.
+    pub trusted: TrustedFiles,
     /// The time between asking a process to end and making it.
     pub grace: Duration,
     /// The longest a step may print nothing.

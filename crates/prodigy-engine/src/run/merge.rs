@@ -40,7 +40,7 @@ impl Run {
                 let commit = route.repo.commit(&route.target)?;
                 route.merged(commit)
             }
-            Ok(route) => match self.ask(&route).await? {
+            Ok(route) => match self.ask_about(&route).await? {
                 Some(refusal) => refusal,
                 None => match self.parts.settings.workflow.merge.clone() {
                     Some(phase) => return self.start_merge_steps(route, phase),
@@ -97,6 +97,13 @@ impl Run {
         let message = format!("Merge {source}\n\nWorkflow: {name}\nProdigy-Job: {}", self.parts.id);
         let base = tree.base.clone();
         Ok(Ok(Route { repo, source, target, base, commits, message }))
+    }
+
+    /// Names what a person should look at before the merge, then asks whether to merge.
+    async fn ask_about(&mut self, route: &Route) -> Result<Option<Input>, Error> {
+        let Route { repo, base, source, target, .. } = route;
+        self.name_guarded_files(repo, base, source, target)?;
+        self.ask(route).await
     }
 
     /// Asks whether to merge; returns the refusal if the answer is no.

@@ -15,6 +15,7 @@ mod environment;
 mod files;
 mod furnish;
 mod gate;
+mod guarded_files;
 mod handler;
 mod hear;
 mod items;

@@ -8,7 +8,7 @@ use std::{
 use prodigy_core::{
     Timestamp,
     audit::AuditOutcome,
-    event::{PauseReason, PhaseName, Record},
+    event::{GuardedFile, PauseReason, PhaseName, Record},
     ids::{ItemId, JobId},
     job::{Input, Job, Replays, StepNames},
     mask::Mask,
@@ -73,6 +73,8 @@ pub(super) struct Parts {
     pub(super) busy: bool,
     /// How many merges of items are under way.
     pub(super) merging: u32,
+    /// The files that decide what runs, and that the job was said to change.
+    pub(super) guarded: Vec<GuardedFile>,
     pub(super) queue: LocalQueue,
     pub(super) agents: Agents,
     pub(super) map: Option<Arc<Map>>,
@@ -168,6 +170,7 @@ impl Parts {
             merged: unbounded_channel(),
             busy: false,
             merging: 0,
+            guarded: Vec::new(),
             queue: LocalQueue::default(),
             agents: Agents::default(),
             map,

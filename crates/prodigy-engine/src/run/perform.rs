@@ -232,6 +232,7 @@ impl Run {
             masked: settings.masked.clone(),
             sandbox: settings.sandbox.clone(),
             agents: std::mem::take(&mut settings.agents),
+            trusted: settings.trusted.clone(),
             layout: settings.layout.clone(),
             state,
             log_cap: settings.log_cap,

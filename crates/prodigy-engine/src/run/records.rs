@@ -127,7 +127,7 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::ResolutionStarted { .. }
         | Event::ResolutionFailed { .. }
         | Event::GitTampering { .. }
-        | Event::CheckoutChanged { .. }
+        | prodigy_core::checkout_news!()
         | Event::JournalEndLost { .. }
         | Event::CheckpointCreated { .. } => false,
     }

@@ -26,6 +26,7 @@ use crate::{
     agent::{Agent, AgentReport, AgentRequest, RunTraces},
     clock,
     process::{Ended, EndedBy, Launch},
+    trust,
 };
 
 /// What is asked of whom.
@@ -176,6 +177,7 @@ impl<'a> Asking<'a> {
         let left = allowance.map(Allowance::left).transpose();
         let left = left
             .map_err(|message| Failed::bare(Failure::new(FailureKind::BudgetExceeded, message)))?;
+        let is_untrusted = self.leaves_out_settings()?;
         let asked = self.agent.launch(&AgentRequest {
             prompt: &self.prompt,
             program: &self.workplace.tools.program,
@@ -194,6 +196,7 @@ impl<'a> Asking<'a> {
             scratch,
             env: &launch.env,
             is_confined: self.workplace.tools.sandbox.is_some(),
+            is_untrusted,
         });
         let asked = asked.map_err(Failed::bare)?;
         launch.argv = asked.argv;
@@ -201,6 +204,38 @@ impl<'a> Asking<'a> {
         launch.env.extend(asked.env);
         launch.stream = asked.dialect.is_some();
         Ok(asked.dialect.map(|dialect| conversation.listener(dialect)))
+    }
+
+    /// Returns whether the agent runs without the settings of the worktree, which the user does not
+    /// trust. A file that the user was not told of when the run began was changed by the job: that
+    /// is worth a warning.
+    fn leaves_out_settings(&self) -> Result<bool, Box<Failed>> {
+        if self.agent.kind() != AgentKind::Claude {
+            return Ok(false);
+        }
+        let worktree = self.workplace.tree.path();
+        let trusted = &self.workplace.tools.trusted;
+        let untrusted = trusted.untrusted_claude_files(worktree);
+        if untrusted.is_empty() {
+            return Ok(false);
+        }
+        let names: Vec<_> = untrusted.iter().map(|file| format!("`{}`", file.path)).collect();
+        let names = names.join(", ");
+        if trust::is_command(&self.prompt, worktree) {
+            let message = format!(
+                "the command of the prompt is left out with {names}, which you have not trusted; \
+                 `prodigy trust` trusts the content that is committed"
+            );
+            return Err(Failed::bare(Failure::new(FailureKind::PermissionDenied, message)));
+        }
+        if !untrusted.iter().all(|file| trusted.is_announced(file)) {
+            self.workplace.tell(Event::AgentWarned {
+                step: self.which.path().to_owned(),
+                agent: self.name.to_owned(),
+                message: format!("ran without {names}, which you have not trusted"),
+            });
+        }
+        Ok(true)
     }
 
     /// Returns the agent as the sandbox needs to know it.

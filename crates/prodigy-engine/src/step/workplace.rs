@@ -38,6 +38,7 @@ use crate::{
     process::{self, Ended, Launch, Listener, Status, Stop, Supervisor},
     sandbox::Sandbox,
     store::{Layout, LogFile},
+    trust::TrustedFiles,
 };
 
 /// Who a step works for; part of its environment.
@@ -127,6 +128,8 @@ pub struct Tools {
     pub sandbox: Option<Sandbox>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
+    /// The content of the repository that the user trusts.
+    pub trusted: TrustedFiles,
     /// Every path of the job.
     pub layout: Layout,
     /// Where temporary files and agent state go.

@@ -568,6 +568,7 @@ mod tests {
             ("kept-20261207-100000-a7b8", include_str!("../../tests/golden/v1/kept-work.jsonl")),
             ("handler-20261118-090000-b7c8", include_str!("../../tests/golden/v1/handler.jsonl")),
             ("cut-20261118-110000-c8d9", include_str!("../../tests/golden/v1/lost-end.jsonl")),
+            ("guarded-20261118-120000-d9ea", include_str!("../../tests/golden/v1/guarded.jsonl")),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);

@@ -12,6 +12,7 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Output,
+    trust::{self, RepoContent},
 };
 
 /// Show the configuration
@@ -41,7 +42,11 @@ pub(super) fn run(
     let here = std::env::current_dir().map_err(|error| {
         CliError::new(Exit::Failure, "cannot tell the current directory").because(error)
     })?;
-    let config = Config::load(args, repo_root(&here).as_deref())?;
+    let root = repo_root(&here);
+    let config = Config::load(args, root.as_deref())?;
+    if let Some(root) = root.filter(|_| !config.withheld.is_empty()) {
+        trust::note_untrusted(&RepoContent::read(&root), out);
+    }
     let rows = rows(&config);
     if show.json {
         out.line(document(rows))?;
@@ -73,8 +78,17 @@ fn rows(config: &Config) -> Vec<Row> {
     fn row<T>(key: &str, setting: &Setting<T>, shown: String, value: Value) -> Row {
         Row { key: key.to_owned(), shown, value, origin: setting.origin.clone() }
     }
-    let Config { home, grace, idle_timeout, durability, log_cap, disk_floor, retention, agents } =
-        config;
+    let Config {
+        home,
+        grace,
+        idle_timeout,
+        durability,
+        log_cap,
+        disk_floor,
+        retention,
+        agents,
+        withheld: _,
+    } = config;
     let path = home.value.display().to_string();
     let survives = match durability.value {
         Durability::Full => "full",

@@ -32,7 +32,7 @@ use crate::{
     exit::Exit,
     output::{Output, one_line},
     report::{
-        checkout, kept_work, limited,
+        checkout, guarded, kept_work, limited,
         money::{Money, today_usd, total},
         warnings,
     },
@@ -277,6 +277,7 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         facts.extend(warnings::lines(&summary.warnings).into_iter().map(|line| ("", line)));
     }
     facts.extend(checkout::facts(&summary.checkout, summary.checkout_in_all));
+    facts.extend(guarded::facts(&summary.guarded));
     let money = money(row);
     if let Some(total) = total(&summary.costs) {
         let details = money.details().into_iter();

@@ -43,6 +43,7 @@ mod spending;
 pub(crate) mod stop;
 pub(crate) mod supervise;
 mod target;
+pub(crate) mod trust;
 pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod worktree;
@@ -79,6 +80,7 @@ pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
         Command::Repair(command) => repair::run(args, command, out),
         Command::Purge(command) => purge::run(args, command, out),
         Command::Config(command) => config::run(args, command, out),
+        Command::Trust(command) => trust::run(args, command, out),
         Command::Init(command) => init::run(args, command, out),
         Command::Completions(command) => completions::run(args, command, out),
         Command::Man(command) => man::run(args, command, out),

@@ -28,7 +28,15 @@ use super::{
     parameters,
     run::{Request, Sizes},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count, workflow_file};
+use crate::{
+    cli::Args,
+    error::CliError,
+    exit::Exit,
+    output::Output,
+    report::count,
+    trust::{self, RepoContent},
+    workflow_file,
+};
 
 /// Show what a workflow would do, and do nothing
 #[derive(clap::Args, Debug)]
@@ -107,6 +115,7 @@ pub(super) fn show(
     };
     // Without a place for state there is no history, and a plan all the same.
     let layout = context::home(args).and_then(|home| context::layout(&home, &request.repo)).ok();
+    let content = RepoContent::read(request.repo.root());
     let estimate = estimate::estimate(layout.as_ref(), request);
     let extent = work.extent(request.rounds());
     if json {
@@ -121,6 +130,7 @@ pub(super) fn show(
             "parameters": request.parameters,
             "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, false, &PlanContext::of(request))),
             "estimate": estimate.json(&extent),
+            "trust": content.document(),
             "hooks_not_run": request.repo.commit_hooks().map_err(context::git_error)?,
         });
         if let Value::Object(fields) = &mut document {
@@ -152,6 +162,10 @@ pub(super) fn show(
     }
     if let Some(hooks) = skipped_hooks(&request.repo)? {
         out.line(format_args!("hooks     {hooks}"))?;
+    }
+    for (number, line) in trust::lines(&content).iter().enumerate() {
+        let title = if number == 0 { "trust" } else { "" };
+        out.line(format_args!("{title:<10}{line}"))?;
     }
     for (number, line) in estimate.lines(&extent).iter().enumerate() {
         let title = if number == 0 { "cost" } else { "" };

@@ -104,6 +104,7 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         repository::take_over(&home, &here, command.job.as_ref(), command.relocate, out)?;
     }
     let repo = repo_of(args, command)?;
+    setup::require_trust(&repo)?;
     let home = context::prepared_home(args)?;
     let layout = context::layout(&home, &repo)?;
     let job = match &command.job {

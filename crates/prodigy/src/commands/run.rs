@@ -224,6 +224,9 @@ impl Request {
 pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<Exit, CliError> {
     let sizes = Sizes::of(&request.file.loaded.workflow);
     refuse_rounds(&request, sizes.mode)?;
+    if request.rehearsal.is_none() {
+        setup::require_trust(&request.repo)?;
+    }
     let home = match &request.rehearsal {
         Some(rehearsed) => context::prepared(rehearsed.home.clone())?,
         None => context::prepared_home(args)?,

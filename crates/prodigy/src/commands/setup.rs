@@ -47,6 +47,7 @@ use crate::{
         progress, replays, step_summary,
         summary::{self, Over},
     },
+    trust::{self, ContentSource, RepoContent},
     workflow_file::File,
 };
 
@@ -156,7 +157,15 @@ fn settings(
         Some(rehearsed) => &rehearsed.checkout,
         None => world.repo.root(),
     };
+    let content = RepoContent::read(checkout);
     let config = Config::load(args, Some(checkout))?;
+    let config = match &world.rehearsal {
+        Some(_) => {
+            trust::note_untrusted(&content, out);
+            config.if_trusted()
+        }
+        None => trusted(config, &content)?,
+    };
     refuse_beyond(&file, &config, out)?;
     if world.rehearsal.is_none() {
         let cut_off = agents::cut_off(&file.loaded.workflow, &config);
@@ -175,6 +184,11 @@ fn settings(
     let configured = agents::needed(&workflow, &config, &base_env)?;
     agents::refuse_bypass(&workflow, &configured, &base_env, &env)?;
     agents::warn_of_unknown_costs(&workflow, &configured, out);
+    if world.rehearsal.is_none() {
+        trust::refuse_commands(&content, world.repo.checkout(), &workflow, &configured)?;
+        trust::announce(&content, &configured, out);
+    }
+    let trusted = trust::trusted_for(&content, world.repo.checkout());
     let mut found = found(&workflow, &configured, &base_env, &files, &env);
     (found.policy_snapshot, found.owners) = replay_policy::named(checkout, out);
     let agents = configured.iter().map(|(name, config)| ((*name).to_owned(), agent::agent(config)));
@@ -191,6 +205,7 @@ fn settings(
         masked,
         sandbox,
         agents,
+        trusted,
         grace: config.grace.value,
         idle_timeout: config.idle_timeout.value,
         log_cap: config.log_cap.value,
@@ -208,6 +223,21 @@ fn settings(
     })
 }
 
+/// Returns the configuration, if all of it holds.
+fn trusted(config: Config, content: &RepoContent) -> Result<Config, CliError> {
+    if config.withheld.is_empty() {
+        return Ok(config);
+    }
+    trust::require(content, ContentSource::Config)?;
+    let message = "the configuration of this repository changes while it is read";
+    Err(CliError::new(Exit::Invalid, message).with_hint("`prodigy trust --show` shows it"))
+}
+
+/// Refuses to go on in a repository whose configuration is not trusted, before anything starts.
+pub(super) fn require_trust(repo: &Repo) -> Result<(), CliError> {
+    trust::require(&RepoContent::read(repo.root()), ContentSource::Config)
+}
+
 /// Returns what a replay would run with now.
 pub(super) fn run_facts(
     args: &Args,
@@ -215,7 +245,8 @@ pub(super) fn run_facts(
     profile: Option<&str>,
     root: &Path,
 ) -> Result<RunFacts, CliError> {
-    let config = Config::load(args, Some(root))?;
+    // Nothing is run with it here.
+    let config = Config::load(args, Some(root))?.if_trusted();
     let workflow = &file.loaded.workflow;
     let files = env_files(workflow, &file.directory)?;
     let base_env = environment(&files);

@@ -16,6 +16,7 @@ use crate::{
         checked::{Checked, ComplaintFormat, report},
         count,
     },
+    trust::{self, RepoContent},
     workflow_file,
 };
 
@@ -37,13 +38,18 @@ pub(crate) struct ValidateArgs {
 pub(super) fn run(args: &Args, command: &ValidateArgs, out: &mut Output) -> Result<Exit, CliError> {
     let here = std::env::current_dir().unwrap_or_default();
     let root = repo_root(&here);
-    let config = Config::load(args, root.as_deref())?;
+    // Nothing of it runs here: names and kinds of agents count, trusted or not.
+    let config = Config::load(args, root.as_deref())?.if_trusted();
+    if let Some(root) = &root {
+        trust::note_untrusted(&RepoContent::read(root), out);
+    }
     let mut files = Vec::new();
     for path in &command.files {
         // The file may be meant for another repository, with agents of its own.
         let place = here.join(path);
         let other = place.parent().and_then(repo_root).filter(|other| Some(other) != root.as_ref());
         let other = other.map(|other| Config::load(args, Some(&other))).transpose()?;
+        let other = other.map(Config::if_trusted);
         let known: Vec<&Config> = [&config].into_iter().chain(&other).collect();
         files.push((path.clone(), check(path, &config, &known)));
     }

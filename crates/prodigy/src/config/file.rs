@@ -11,13 +11,16 @@ use prodigy_core::{
     workflow::{grammar::check_record, read_agents},
     yaml::{self, Node},
 };
+use prodigy_engine::trust::{CONFIG_FILE, TrustFile};
 
 use super::{
     Config, Origin, Setting,
+    repository::{claims, is_blank},
     retention::ConfigLayer,
     setting::{FILE, is_scalar},
+    stricter::stricter,
 };
-use crate::{error::CliError, exit::Exit};
+use crate::{error::CliError, exit::Exit, trust};
 
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -38,18 +41,26 @@ pub(super) fn read(
             return Err(CliError::new(Exit::Invalid, message).because(error));
         }
     };
-    let is_comment = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
-    if text.trim_start_matches('\u{feff}').lines().all(is_comment) {
+    if is_blank(&text) {
         return Ok(());
     }
+    let needs_trust = layer == ConfigLayer::Repository && !claims(&text).is_empty();
+    let holds = !needs_trust || is_trusted(path, &text);
     let mut sources = Sources::default();
     let number = sources.add(shown.display().to_string(), text.as_str());
     let found = match yaml::parse(&text, number) {
-        Ok(root) => settings(config, &root, layer, &sources),
+        Ok(root) => settings(config, &root, (layer, holds), &sources),
         Err(found) => found,
     };
     problems.extend(found.iter().map(|problem| line(problem, &sources)));
     Ok(())
+}
+
+/// Returns whether the user trusts the file of a repository with this text.
+fn is_trusted(path: &Path, text: &str) -> bool {
+    // The file is `.prodigy/config.yml` below the root.
+    let root = path.ancestors().nth(2).unwrap_or(path);
+    trust::is_trusted(root, &TrustFile::new(CONFIG_FILE, text.as_bytes()))
 }
 
 fn text(path: &Path) -> io::Result<String> {
@@ -69,7 +80,7 @@ fn text(path: &Path) -> io::Result<String> {
 fn settings(
     config: &mut Config,
     root: &Node,
-    layer: ConfigLayer,
+    (layer, holds): (ConfigLayer, bool),
     sources: &Sources,
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
@@ -97,7 +108,9 @@ fn settings(
     if let Some(agents) = root.get("agents") {
         for (name, value) in read_agents(agents, sources, &mut problems) {
             let origin = origin(agents.key_span(&name).unwrap_or(agents.span));
-            config.agents.insert(name, Setting { value, origin });
+            let agent = stricter(config.agents.get(&name), Setting { value, origin });
+            let agents = if holds { &mut config.agents } else { &mut config.withheld };
+            agents.insert(name, agent);
         }
     }
     problems.sort_by_key(|problem| problem.span);

@@ -27,13 +27,18 @@ pub(super) fn state(args: &Args) -> Result<Setting<PathBuf>, CliError> {
 
 /// Returns the user's configuration file, if the user has a home.
 pub(super) fn user_file() -> Option<PathBuf> {
+    Some(user_directory()?.join("config.yml"))
+}
+
+/// Returns the directory of the user's own configuration, if the user has a home.
+pub(crate) fn user_directory() -> Option<PathBuf> {
     let xdg = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     // The XDG specification says that relative paths are to be ignored.
     let base = match xdg.filter(|path| path.is_absolute()) {
         Some(base) => base,
         None => user_home().ok()?.join(".config"),
     };
-    Some(base.join("prodigy/config.yml"))
+    Some(base.join("prodigy"))
 }
 
 /// Returns the top of the checkout that a directory is in.

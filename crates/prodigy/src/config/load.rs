@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use prodigy_engine::trust::CONFIG_FILE;
+
 use super::{Config, Origin, file, home, retention::ConfigLayer, setting::KEYS};
 use crate::{cli::Args, error::CliError, exit::Exit};
 
@@ -17,7 +19,7 @@ impl Config {
             file::read(&mut config, &path, &path, ConfigLayer::User, &mut problems)?;
         }
         if let Some(root) = repo_root {
-            let shown = Path::new(".prodigy/config.yml");
+            let shown = Path::new(CONFIG_FILE);
             let path = root.join(shown);
             file::read(&mut config, &path, shown, ConfigLayer::Repository, &mut problems)?;
         }

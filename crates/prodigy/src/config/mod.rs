@@ -3,15 +3,19 @@
 //! Flags come before `PRODIGY_*` variables, those before `.prodigy/config.yml` in the
 //! repository, that before the user's own `config.yml`, and that before the defaults.
 //! Every value remembers where it comes from, and a file that says something unknown is
-//! refused: a setting that is silently ignored is worse than none.
+//! refused: a setting that is silently ignored is worse than none. What the file of a repository
+//! says about programs and permissions holds only once the user trusted that content.
 
 mod file;
 mod home;
 mod load;
+mod repository;
 mod retention;
 mod setting;
 mod size;
+mod stricter;
 
-pub(crate) use home::repo_root;
+pub(crate) use home::{repo_root, user_directory};
+pub(crate) use repository::claims;
 pub(crate) use setting::{Config, Origin, Setting};
 pub(crate) use size::show as show_size;

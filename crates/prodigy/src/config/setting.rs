@@ -40,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     /// The agents that every workflow may name.
     pub(crate) agents: BTreeMap<String, Setting<AgentConfig>>,
+    /// The agents of the repository's file that do not hold, because it is not trusted.
+    pub(crate) withheld: BTreeMap<String, Setting<AgentConfig>>,
 }
 
 /// A value and where it comes from.
@@ -140,7 +142,15 @@ impl Config {
             disk_floor: built_in(200 << 20),
             retention: Retention::default(),
             agents: BTreeMap::new(),
+            withheld: BTreeMap::new(),
         }
+    }
+
+    /// Returns the configuration as it would be if the repository were trusted, for commands that
+    /// run nothing.
+    pub(crate) fn if_trusted(mut self) -> Self {
+        self.agents.append(&mut self.withheld);
+        self
     }
 
     /// Sets one of [`KEYS`] to a value as written. The error is one line for people.

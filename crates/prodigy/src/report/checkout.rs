@@ -57,8 +57,13 @@ pub(crate) fn facts(changes: &[CheckoutChange], in_all: usize) -> Vec<(&'static 
     facts
 }
 
+/// Says everything that changed.
+pub(crate) fn changes(changes: &[CheckoutChange]) -> String {
+    changes.iter().map(change).collect::<Vec<_>>().join(", ")
+}
+
 /// Says what changed.
-pub(crate) fn change(change: &CheckoutChange) -> String {
+fn change(change: &CheckoutChange) -> String {
     let CheckoutChange { what, before, after } = change;
     let (before, after) = (before.as_deref(), after.as_deref());
     if what == EXCLUDE {

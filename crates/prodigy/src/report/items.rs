@@ -178,7 +178,7 @@ impl Teller {
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
@@ -297,7 +297,7 @@ impl Teller {
             | prodigy_core::approval_news!()
             | prodigy_core::effect_news!()
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | prodigy_core::journal_news!() => Vec::new(),
         }
     }

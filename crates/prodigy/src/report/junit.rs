@@ -195,7 +195,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | Event::ResolutionStarted { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
@@ -272,7 +272,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }

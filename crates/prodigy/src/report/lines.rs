@@ -9,7 +9,7 @@ use prodigy_core::{
     job::{Job, Overspent},
 };
 
-use super::{checkout, hold, warnings};
+use super::{checkout, guarded, hold, warnings};
 
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
@@ -117,6 +117,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         }
         Event::GitTampering { changes } => important(Sign::Cross, tampering(changes)),
         Event::CheckoutChanged { changes } => important(Sign::Cross, checkout::line(changes)),
+        Event::GuardedFilesChanged { files } => important(Sign::Cross, guarded::line(files)),
         Event::AgentWarned { step, agent, message } => {
             important(Sign::Tilde, warnings::line(&names.of(step), agent, message))
         }

@@ -7,6 +7,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod exit_code;
 #[cfg(test)]
 mod fixture;
+pub(crate) mod guarded;
 mod hold;
 mod item_totals;
 mod items;

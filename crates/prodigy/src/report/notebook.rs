@@ -147,7 +147,7 @@ impl Notebook {
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()

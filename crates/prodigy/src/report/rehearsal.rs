@@ -175,7 +175,7 @@ impl Account {
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }

@@ -298,6 +298,7 @@ fn an_agent_that_is_configured_elsewhere_is_not_asked_for_what_it_cannot_do() {
         ".prodigy/config.yml",
         "agents:\n  claude: { type: command, command: [ai] }\n  codex: { type: simulated }\n",
     );
+    world.trust();
     assert_snapshot!(world.prodigy(&["validate", "workflow.yml", "--format", "github"]), @"
     ::error file=workflow.yml,line=1,col=15::agent `claude` is of type `command`, which cannot honour `model`%0Ahelp: take `model` out, or use an agent of type `claude` or `codex`
     ::error file=workflow.yml,line=1,col=28::agent `claude` is of type `command`, which cannot honour `max_turns`%0Ahelp: take `max_turns` out, or use an agent of type `claude`
@@ -337,6 +338,7 @@ fn the_doctor_names_agents_with_their_versions() {
         ".prodigy/config.yml",
         "agents:\n  ai: { type: command, command: [no-such-program] }\n  dummy: { type: simulated }\n",
     );
+    world.trust();
     let seen = world.prodigy(&["doctor"]).to_string();
     let agents: Vec<_> = seen.lines().filter(|line| line.contains(" agents ")).collect();
     assert_snapshot!(agents.join("\n"), @"

@@ -142,6 +142,7 @@ fn what_makes_no_sense_is_refused() {
     "#);
     let agent = "agents: { claude: { type: claude, command: [no-such-program] } }\n";
     world.write(".prodigy/config.yml", agent);
+    world.trust();
     assert_snapshot!(batch(&world, &["src/*.txt", "-c", "/review ${item}"]), @"
     ----- stderr -----
     note: 1 uncommitted change in your checkout is not part of this run

@@ -172,6 +172,7 @@ fn agents_come_from_files_and_the_repository_has_the_last_word() {
         ".prodigy/config.yml",
         "agents:\n  claude:\n    type: simulated\n    rules: [{answer: done}]\n",
     );
+    world.trust();
     insta::assert_snapshot!(world.prodigy(&["config", "show", "--origin"]), @"
     home              $ROOT/home  (PRODIGY_HOME)
     grace             10s  (default)

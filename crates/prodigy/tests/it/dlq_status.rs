@@ -220,6 +220,7 @@ fn the_hook_hears_of_alerts_once_and_only_when_it_is_checked() {
     let world = empty();
     let hook = "alerts: { oldest: 24h, hook: 'cat >> heard; pwd >> where' }";
     world.write(".prodigy/replay-policy.yml", format!("version: v1\n{hook}\n"));
+    world.trust();
     assert_eq!(check(&world), "ok: 0 open\n");
     die(&world, "job", 2, 25 * HOUR, &[]);
     assert_eq!(world.prodigy(&["dlq", "status"]).code, Some(0));
@@ -238,6 +239,7 @@ fn a_hook_that_fails_is_a_warning() {
     die(&world, "job", 1, 25 * HOUR, &[]);
     let hook = "alerts: { oldest: 24h, hook: 'echo no network >&2; exit 7' }";
     world.write(".prodigy/replay-policy.yml", format!("version: v1\n{hook}\n"));
+    world.trust();
     assert_snapshot!(check(&world), @"
     alert oldest: `item-90000-1` of job `job` has been open for 1d 01h, longer than 1d 00h; next: prodigy dlq show job item-90000-1
     ----- stderr -----

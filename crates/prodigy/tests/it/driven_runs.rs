@@ -37,6 +37,7 @@ pub(crate) fn documents() -> Documents {
         left_behind(),
         stopped_by_a_limit(),
         meddling(),
+        crate::trust::with_changed_settings(),
         crate::resumed_money::cut_off_by_a_server(),
         crate::lost_end::accepted_loss(),
         crate::approvals_rules::refused_below_a_step(),

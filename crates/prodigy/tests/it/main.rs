@@ -163,6 +163,8 @@ mod stories;
 mod systemic_stop;
 mod tampering;
 mod transcripts;
+mod trust;
+mod trust_hostile;
 mod unbegun_jobs;
 mod validate;
 mod verify;

@@ -200,6 +200,7 @@ fn an_agent_that_does_not_reach_its_model_is_warned_of() {
     );
     world.write(".prodigy/config.yml", "agents:\n  claude: { type: codex, command: [\"true\"] }\n");
     world.commit_all("Configure the agent");
+    world.trust();
     let warning = |seen: String| seen.split("\n\n").next().unwrap().to_owned();
     let validated = stable(&world.prodigy(&["validate", "workflow.yml"]));
     assert_snapshot!(validated, @"

@@ -80,6 +80,30 @@ fn every_option_has_its_argument() {
 }
 
 #[test]
+fn settings_that_are_not_trusted_are_not_read_and_prose_is() {
+    let launch = tests::launch(
+        &claude(ClaudeAgent::default(), false),
+        "x",
+        &AgentOptions::default(),
+        |it| {
+            it.is_untrusted = true;
+        },
+    );
+    let launch = launch.unwrap();
+    let words: Vec<_> = launch.argv.iter().skip(5).map(|word| word.to_str().unwrap()).collect();
+    assert_eq!(
+        words,
+        [
+            "--permission-mode=acceptEdits",
+            "--setting-sources=user",
+            "--add-dir=/nowhere",
+            "--strict-mcp-config"
+        ]
+    );
+    assert!(launch.env.contains(&(PROSE_OF_DIRECTORIES.into(), "1".into())));
+}
+
+#[test]
 fn the_lower_budget_counts() {
     let budget = |own: Option<f64>, left: Option<f64>| {
         let options = AgentOptions { max_budget_usd: own, ..AgentOptions::default() };

@@ -145,6 +145,7 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
         let showing = Showing { program, job, queue, is_running: false };
         return showing.show(&authority, &command.which, command.json, out);
     }
+    setup::require_trust(&authority.repo)?;
     authority.refuse_automation(AuditAction::Replay, &command.which.items)?;
     place::confirm(&layout, &job, command.here, &format!("prodigy dlq retry {job}"), out)?;
     let mut lock = wait(command, &layout, &job, out)?;

@@ -24,6 +24,7 @@ use crate::{
     exit::Exit,
     output::Output,
     replay_policy,
+    trust::{self, ContentSource, RepoContent},
 };
 
 /// Say how dead letters are doing, and whether somebody must hear of it
@@ -79,6 +80,9 @@ pub(super) fn run(args: &Args, command: &StatusArgs, out: &mut Output) -> Result
         Some(repo) => rules(repo, out)?,
         None => Alerts::usual(),
     };
+    if let (true, Some(_), Some(repo)) = (command.check, &rules.hook, &repo) {
+        trust::require(&RepoContent::read(repo.root()), ContentSource::Policy)?;
+    }
     let status = look(args, command, repo.as_ref(), &rules, out)?;
     match (command.json, command.check) {
         (true, _) => out.raw(format!("{:#}\n", shown::document(&status)).as_bytes())?,

@@ -10,6 +10,7 @@ use crate::{
     cli::Args,
     commands::agents::known,
     config::{Config, repo_root},
+    trust::{self, RepoContent},
 };
 
 /// How long an agent may take to say its version.
@@ -18,11 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Says which agents are there; a workflow may need none of them.
 pub(super) fn agents(args: &Args) -> Vec<Check> {
     let here = env::current_dir().unwrap_or_default();
-    let config = match Config::load(args, repo_root(&here).as_deref()) {
+    let root = repo_root(&here);
+    let config = match Config::load(args, root.as_deref()) {
         Ok(config) => config,
         Err(error) => return vec![Check::new(Level::Fail, "agents", error.to_string())],
     };
     let mut checks = Vec::new();
+    for line in root.iter().flat_map(|root| trust::lines(&RepoContent::read(root))) {
+        let level = if line.starts_with("trusted") { Level::Ok } else { Level::Warn };
+        checks.push(Check::new(level, "trust", line));
+    }
+    let before = checks.len();
     let mut missing = Vec::new();
     for (name, agent) in known(&config) {
         let Some(program) = agent.program() else {
@@ -42,7 +49,7 @@ pub(super) fn agents(args: &Args) -> Vec<Check> {
             None => missing.push(name),
         }
     }
-    if checks.is_empty() {
+    if checks.len() == before {
         let detail = format!("none of {} found: shell steps work without", missing.join(", "));
         checks.push(Check::new(Level::Warn, "agents", detail));
     }

@@ -13,7 +13,7 @@ use prodigy_core::{
 };
 
 use super::{governed::governed, spending::spending};
-use crate::report::{checkout, count};
+use crate::report::{checkout, count, guarded};
 
 /// The longest a part of a line may be, in characters.
 const LONGEST: usize = 100;
@@ -78,7 +78,7 @@ impl Lines {
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
@@ -182,10 +182,8 @@ impl Lines {
             Event::WorkKept(kept) => kept_references(kept),
             Event::GitTampering { changes } => brief(&changes.join(", ")),
             Event::CheckoutUpdateStarted(update) => checkout_update(update),
-            Event::CheckoutChanged { changes } => {
-                let changes: Vec<_> = changes.iter().map(checkout::change).collect();
-                brief(&changes.join(", "))
-            }
+            Event::CheckoutChanged { changes } => brief(&checkout::changes(changes)),
+            Event::GuardedFilesChanged { files } => brief(&guarded::names(files)),
             Event::MergeConflict { target, paths, resolver } => {
                 let then =
                     resolver.as_ref().map(|resolver| format!("  {resolver} is to resolve it"));

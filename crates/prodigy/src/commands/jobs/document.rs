@@ -15,6 +15,9 @@ pub(super) fn document(row: &Row, now: Timestamp) -> Value {
         if row.summary.checkout_in_all > 0 {
             document.insert("checkout_changes".to_owned(), json!(row.summary.checkout));
         }
+        if !row.summary.guarded.is_empty() {
+            document.insert("guarded_files".to_owned(), json!(row.summary.guarded));
+        }
     }
     document
 }

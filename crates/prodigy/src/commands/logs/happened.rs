@@ -75,7 +75,7 @@ impl<'a> Happened<'a> {
             | prodigy_core::resolution_news!()
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }

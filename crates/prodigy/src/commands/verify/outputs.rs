@@ -78,7 +78,7 @@ impl<'a> Outputs<'a> {
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
             | Event::CheckoutUpdateStarted(_)
-            | Event::CheckoutChanged { .. }
+            | prodigy_core::checkout_news!()
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
