@@ -93,6 +93,11 @@ fn a_resume_during_a_pause_says_at_once_until_when_it_waits() {
 
 #[test]
 fn a_resume_can_try_at_once() {
+    tried_at_once();
+}
+
+/// A job that waited for a usage limit and was resumed with `--now`, twice.
+pub(crate) fn tried_at_once() -> World {
     let world = lifted_early();
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
     assert_code(&world.prodigy(&args), 75);
@@ -105,4 +110,5 @@ fn a_resume_can_try_at_once() {
     let seen = world.prodigy(&["resume", "job", "--now"]);
     assert_code(&seen, 0);
     assert_eq!(of_type(&world, "quota_resumed").len(), 1, "{seen}");
+    world
 }

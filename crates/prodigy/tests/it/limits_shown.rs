@@ -124,7 +124,7 @@ fn a_job_that_does_not_wait_says_what_a_resume_will_do() {
     let lines: Vec<_> = shown.lines().filter(|line| line.contains("resume")).collect();
     assert_snapshot!(lines.join("\n"), @"
     limit       You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [clock] (in [time]) on
-    paused      You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on
+    paused      You've hit your limit · resets at [moment]; `prodigy resume` tries it with one agent from [moment] on, and with `--now` at once
     next: `prodigy resume job` goes on
     ");
     let again = world.prodigy(&["resume", "job", "--no-wait"]);
