@@ -38,7 +38,7 @@ pub use parts::{
     AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, AttemptStatus, ChangedWorkflow,
     GivenInput, JobStarted, Mode, PhaseName, RenamedSteps, Reopened, Withdrawal,
 };
-pub use spending::{BudgetScope, QuotaPaused};
+pub use spending::{BudgetScope, QuotaPaused, WorkSuspended};
 pub use steps::{LogRange, Snapshot, StepCompleted, StepResult, StepStatus, is_top_level};
 
 /// The format that this build writes.
@@ -409,6 +409,8 @@ pub enum Event {
         #[serde(default)]
         cost_usd: f64,
     },
+    /// Work was cut off in the middle by a usage limit or a budget; it goes on from there.
+    WorkSuspended(Box<WorkSuspended>),
     /// A limit of an account was reached: nothing that needs an agent starts any more.
     QuotaPaused(Box<QuotaPaused>),
     /// A limit comes closer.

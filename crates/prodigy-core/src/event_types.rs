@@ -57,6 +57,7 @@ event_types! {
     Self::AgentUsage { .. } => "agent_usage",
     Self::AgentWarned { .. } => "agent_warned",
     Self::AgentReleased { .. } => "agent_released",
+    Self::WorkSuspended(_) => "work_suspended",
     Self::QuotaPaused(_) => "quota_paused",
     Self::QuotaWarned { .. } => "quota_warned",
     Self::QuotaResumed {} => "quota_resumed",
@@ -100,8 +101,11 @@ mod tests {
         let handler = include_str!("../../prodigy-engine/tests/golden/v1/handler.jsonl");
         let lost = include_str!("../../prodigy-engine/tests/golden/v1/lost-end.jsonl");
         let guarded = include_str!("../../prodigy-engine/tests/golden/v1/guarded.jsonl");
-        let all =
-            [golden, items, governed, agents, checkout, conflict, kept, handler, lost, guarded];
+        let suspended = include_str!("../../prodigy-engine/tests/golden/v1/suspended.jsonl");
+        let all = [
+            golden, items, governed, agents, checkout, conflict, kept, handler, lost, guarded,
+            suspended,
+        ];
         for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let record: Record = serde_json::from_str(line).unwrap();

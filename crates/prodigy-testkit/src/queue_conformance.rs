@@ -59,6 +59,7 @@ fn attempt(of: u32, item: u32) -> Assignment {
         setbacks: Vec::new(),
         conflict: None,
         handler: None,
+        suspended: None,
     }
 }
 

@@ -13,11 +13,12 @@ macro_rules! agent_news {
     };
 }
 
-/// What keeps agents from starting, or allows more or fewer of them.
+/// What keeps agents from starting, suspends their work, or allows more or fewer of them.
 #[macro_export]
 macro_rules! spending_news {
     () => {
-        $crate::event::Event::QuotaPaused(_)
+        $crate::event::Event::WorkSuspended(_)
+            | $crate::event::Event::QuotaPaused(_)
             | $crate::event::Event::QuotaWarned { .. }
             | $crate::event::Event::QuotaResumed {}
             | $crate::event::Event::BudgetExceeded { .. }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Snapshot;
 use crate::{Timestamp, agent::Limit};
 
 /// Nobody's agent can go on for a while.
@@ -25,6 +26,30 @@ pub struct QuotaPaused {
 /// What a pause of an older journal was: those that did not wait did not say so.
 fn waits() -> bool {
     true
+}
+
+/// Work that was cut off in the middle, and what it keeps until it is resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkSuspended {
+    /// The step of the job, or `merge` for the steps of the merge; left out for an item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The worktree as it was left; left out if the work starts over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
+    /// The number of its steps that had finished, steps inside of others included.
+    pub finished_steps: u32,
+    /// Set if an agent was at work before a usage limit cut it off: `quota.max_restarts` bounds how
+    /// often that may happen without a further finished step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
+}
+
+impl WorkSuspended {
+    /// Returns whether it holds anything that a restart has to know.
+    pub fn is_worth_recording(&self) -> bool {
+        self.snapshot.is_some() || self.finished_steps > 0 || self.counted
+    }
 }
 
 /// Whose money is spent.

@@ -81,7 +81,13 @@ impl Job {
     /// Goes on with the workflow as it was, or with the one that took its place.
     fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
         self.end = None;
-        self.failing_inside = 0;
+        if workflow.is_some() {
+            // Its steps may be others now.
+            self.suspended = None;
+        }
+        if self.suspended.is_none() {
+            self.failing_inside = 0;
+        }
         if let (Some(workflow), Some(started)) = (workflow, &mut self.started) {
             started.workflow_hash.clone_from(&workflow.hash);
             started.steps = workflow.steps;
@@ -90,6 +96,9 @@ impl Job {
             self.take_over(workflow);
         }
         if let Some(map) = &mut self.map {
+            if workflow.is_some() {
+                map.forget_suspended();
+            }
             map.release(true);
             map.forgive();
         }
@@ -153,6 +162,7 @@ impl Job {
         }
         if is_over {
             (self.phase, self.running, self.merged) = (None, None, None);
+            self.suspended = None;
         }
         self.tidy = false;
         if let Some(commit) = &reopened.base_commit {

@@ -5,13 +5,13 @@ use super::{
     items::{ItemAction, ItemInput, MapRules},
     position::top_level_path,
     spending::{self, Spending},
+    suspension::{CutOff, SuspendedWork},
 };
 use crate::{
     Timestamp,
-    agent::Limit,
     event::{
         AfterFailure, CompletedStatus, Event, Fact, LogRange, Mode, PauseReason, PhaseName,
-        Snapshot, StepCompleted,
+        Snapshot, StepCompleted, WorkSuspended,
     },
     failure::Failure,
 };
@@ -64,12 +64,14 @@ pub enum Input {
         /// Where its output stands.
         log: Option<LogRange>,
     },
-    /// A top-level step, or one of the merge, ran into a limit of an account.
-    StepLimited {
+    /// A top-level step, or one of the merge, was cut off by a limit or a budget.
+    StepCutOff {
         /// The step's path.
         step: String,
-        /// The limit.
-        limit: Limit,
+        /// The cause.
+        cut_off: CutOff,
+        /// What it keeps.
+        work: Box<WorkSuspended>,
     },
     /// The result is in the branch it belongs to.
     Merged {
@@ -264,9 +266,8 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
             events.push(Event::JobFailed { step, failure });
             Decision::finish(events, Ending::Failed)
         }
-        Input::StepLimited { step, limit } => {
-            let paused = spending::limited(job, limit, Some(step), surroundings);
-            Decision::note(paused.into_iter().collect())
+        Input::StepCutOff { step, cut_off, work } => {
+            step_cut_off(job, step, cut_off, *work, surroundings)
         }
         Input::Merged { source, target, commit, commits } => {
             let merged = Event::WorktreeMerged { source, target, commit, commits };
@@ -323,6 +324,29 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     }
 }
 
+/// Suspends a step that was cut off, or fails it if limits did so too often.
+fn step_cut_off(
+    job: &Job,
+    step: String,
+    cut_off: CutOff,
+    work: WorkSuspended,
+    surroundings: Surroundings<'_>,
+) -> Decision {
+    let work = cut_off.suspend(work);
+    let before = job.suspended.as_ref().filter(|before| before.step == work.step);
+    let (quota, reason) = (surroundings.spending.quota, cut_off.message());
+    let exhausted = SuspendedWork::exhausted(before, &work, quota, &reason);
+    let is_kept = work.is_worth_recording();
+    let suspended = is_kept.then(|| Event::WorkSuspended(Box::new(work)));
+    if let Some(failure) = exhausted {
+        let failed = Event::JobFailed { step, failure };
+        let events = suspended.into_iter().chain([failed]).collect();
+        return Decision::finish(events, Ending::Failed);
+    }
+    let paused = cut_off.pause(job, Some(step), surroundings);
+    Decision::note(suspended.into_iter().chain(paused).collect())
+}
+
 /// Begins a phase; what comes after the items needs everything that they merged.
 fn begin_phase(job: &Job, phase: PhaseName) -> Decision {
     let after_items = matches!(phase, PhaseName::Reduce | PhaseName::Merge);
@@ -364,8 +388,7 @@ fn start_step(
     let name = usize::try_from(index).ok().and_then(|index| names.get(index));
     let mut actions = Vec::new();
     if job.running.is_some() {
-        // The step was cut off: what it did to the worktree is taken back first.
-        actions.extend(job.last_snapshot().map(Action::RestoreTree));
+        actions.extend(job.snapshot_to_restore(&path).map(Action::RestoreTree));
     }
     let attempt = 1;
     actions.push(Action::RunStep { phase, path: path.clone(), round, index, attempt });
@@ -397,7 +420,12 @@ mod tests {
             names: &NAMES,
             rules: None,
             spending: Spending {
-                quota: &QuotaPolicy { on_limit: OnLimit::Wait, max_wait: None, throttle_at: None },
+                quota: &QuotaPolicy {
+                    on_limit: OnLimit::Wait,
+                    max_wait: None,
+                    throttle_at: None,
+                    max_restarts: None,
+                },
                 budget: &Budget {
                     item_usd: None,
                     job_usd: None,

@@ -132,7 +132,8 @@ fn start(
             decision.tick = true;
             continue;
         }
-        let Some(agent) = agents.next() else { break };
+        let reserved = item.suspended.as_ref().and_then(|work| work.agent);
+        let Some(agent) = reserved.or_else(|| agents.next()) else { break };
         let is_busy = if let Stage::Conflicted(conflict) = &item.stage {
             let conflicted = (at, item, &**conflict);
             conflict::take_up(&mut decision, conflicted, agent, rules, now)
@@ -176,9 +177,10 @@ fn room(
     room
 }
 
-/// Returns the agents that do nothing, the first ones first.
+/// Returns the agents that do nothing and whose worktrees hold nothing, the first ones first.
 fn free_agents(map: &MapState) -> impl Iterator<Item = AgentId> {
-    (1..).map(AgentId::new).filter(|agent| !map.running().contains_key(agent))
+    let is_free = |agent: &AgentId| !map.running().contains_key(agent) && !map.is_reserved(*agent);
+    (1..).map(AgentId::new).filter(is_free)
 }
 
 /// Returns the end of an item that must not be tried again.

@@ -53,6 +53,10 @@ impl MapState {
                 let waiting = waiting(&self.item_mut(at)?.stage).ok_or(Misplaced)?;
                 self.enter(at, waiting)
             }
+            Event::WorkSuspended(work) => {
+                self.suspend(at, work, *agent);
+                Ok(())
+            }
             Event::HandlerRestarted { .. } => self.handle(at, agent.ok_or(Misplaced)?),
             Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(Misplaced)?),
             Event::ResolutionCompleted { commit, commits, .. } => {
@@ -161,6 +165,7 @@ impl MapState {
             edited: None,
             cost_usd: 0.0,
             setbacks: Vec::new(),
+            suspended: None,
         });
         Ok(())
     }
@@ -228,12 +233,14 @@ impl MapState {
         if item.correlation_id.is_none() {
             item.correlation_id = Some(correlation_id.to_owned());
         }
+        item.start_suspended();
         self.enter(at, Stage::Running { agent, probe })
     }
 
     fn complete(&mut self, at: u32, done: &AgentCompleted) -> Result<(), Misplaced> {
         let Stage::Running { probe, .. } = self.item_mut(at)?.stage else { return Err(Misplaced) };
         self.breaker.ended(true, probe);
+        self.set_suspended(at, None);
         let item = self.item_mut(at)?;
         item.attempts += 1;
         item.setbacks = Vec::new();
@@ -251,6 +258,7 @@ impl MapState {
             return Err(Misplaced);
         };
         self.breaker.ended(false, probe);
+        self.set_suspended(at, None);
         let item = self.item_mut(at)?;
         (item.attempts, item.failed) = (item.attempts + 1, item.failed + 1);
         Setback::of(failed.attempt, failed.step.as_deref(), &failed.failure)
@@ -280,7 +288,11 @@ impl MapState {
         let is_free = !self.index.running.contains_key(&agent);
         let Stage::Unhandled(failed) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
         let stage = Stage::Handling { agent, failed: Some(failed.clone()) };
-        if is_free { self.enter(at, stage) } else { Err(Misplaced) }
+        if !is_free {
+            return Err(Misplaced);
+        }
+        self.item_mut(at)?.start_suspended();
+        self.enter(at, stage)
     }
 
     /// Takes in that an agent begins to resolve a conflict.
@@ -300,6 +312,7 @@ impl MapState {
             return Err(Misplaced);
         };
         let (base, head) = (conflict.commits.base.clone(), commit.to_owned());
+        self.set_suspended(at, None);
         self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
     }
 
@@ -325,6 +338,7 @@ impl MapState {
     /// Takes in that an item has come to its end, and why if it failed.
     fn end(&mut self, at: u32, stage: Stage, why: Option<&Failure>) -> Result<(), Misplaced> {
         self.leave_end(at)?;
+        self.set_suspended(at, None);
         let failed_steps = std::mem::take(&mut self.item_mut(at)?.failed_steps);
         match stage {
             Stage::DeadLettered => self.counts.dead_lettered += 1,

@@ -19,6 +19,8 @@ pub(super) struct Index {
     pub(super) conflicted: BTreeSet<u32>,
     /// Those whose handler was cut off.
     pub(super) unhandled: BTreeSet<u32>,
+    /// The agents whose worktrees hold suspended work of items.
+    pub(super) reserved: BTreeSet<AgentId>,
     /// Those that were claimed from the dead letter queue and have not ended.
     pub(super) replaying: BTreeSet<u32>,
 }

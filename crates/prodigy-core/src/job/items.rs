@@ -1,12 +1,12 @@
 //! What follows from what happens to the items.
 
 use super::{
-    Conflict, Decision, Ending, FailedAttempt, Job, Merging, Replays, Surroundings, conflict::Took,
-    verdict::Scene,
+    Conflict, CutOff, Decision, Ending, FailedAttempt, Job, Merging, Replays, Surroundings,
+    conflict::Took,
+    verdict::{CutWork, Scene},
 };
 use crate::{
-    agent::Limit,
-    event::{AfterAttempt, AgentCompleted, AgentFailed, Allowed, Event, Fact},
+    event::{AfterAttempt, AgentCompleted, AgentFailed, Allowed, Event, Fact, WorkSuspended},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
     signature::told,
@@ -82,14 +82,16 @@ pub enum ItemInput {
         /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
-    /// An attempt ran into a limit of an account: it counts as not made.
-    Limited {
+    /// An attempt was cut off by a limit or a budget: it counts as not made.
+    CutOff {
         /// Who made it.
         agent: AgentId,
         /// The item's place.
         item: u32,
-        /// The limit.
-        limit: Limit,
+        /// The cause.
+        cut_off: CutOff,
+        /// What it keeps.
+        work: Box<WorkSuspended>,
         /// How long it took.
         duration_ms: u64,
         /// What it cost.
@@ -284,9 +286,9 @@ pub(super) fn hear(
             };
             scene.failed(agent, item, failed, secured)
         }
-        ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured } => {
+        ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured } => {
             let took = Took { duration_ms, cost_usd };
-            scene.limited(agent, item, limit, took, secured)
+            scene.cut_off(agent, item, CutWork { cut_off, work: *work, took, secured })
         }
         ItemInput::Handled { agent, item, failure, handler } => {
             let handler = handler.map(|broken| told(broken, None));
@@ -328,7 +330,7 @@ pub(super) fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
         | ItemInput::Unclaimed { .. }
         | ItemInput::Completed { .. }
         | ItemInput::Failed { .. }
-        | ItemInput::Limited { .. }
+        | ItemInput::CutOff { .. }
         | ItemInput::Handled { .. }
         | ItemInput::Merged { .. }
         | ItemInput::Conflict { .. }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailedAttempt, FailedStepKinds, ItemCounts, Setback, index::Index};
+use super::{FailedAttempt, FailedStepKinds, ItemCounts, Setback, SuspendedWork, index::Index};
 use crate::{
     Timestamp,
     effect::Ledger,
@@ -120,12 +120,22 @@ pub struct ItemState {
     /// How its last attempts failed, for whoever tries it again; the last one is the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setbacks: Vec<Setback>,
+    /// The work on it that was cut off and goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Box<SuspendedWork>>,
 }
 
 impl ItemState {
     /// Returns whether something outside may have been changed without anybody knowing.
     pub fn is_uncertain(&self) -> bool {
         self.ledger.as_ref().is_some_and(|ledger| ledger.is_open())
+    }
+
+    /// Takes in that work on it starts, where it was cut off if it was.
+    pub(super) fn start_suspended(&mut self) {
+        if let Some(work) = &mut self.suspended {
+            work.starts = work.starts.saturating_add(1);
+        }
     }
 }
 
@@ -333,6 +343,7 @@ impl From<Stored> for MapState {
         for (at, item) in (0..).zip(&items) {
             index.by_id.insert(item.id.clone(), at);
             index.learn(at, &item.stage, item.replays > 0);
+            index.reserved.extend(item.suspended.as_ref().and_then(|work| work.agent));
         }
         Self {
             total,

@@ -243,7 +243,9 @@ pub(super) fn hold(
     if let Some(overspent) = &job.overspent {
         return Some(stop_spending(job, *overspent, surroundings));
     }
-    let Overspent { scope, limit_usd, spent_usd } = exceeded(job, surroundings.spending)?;
+    let Spending { budget, today_usd, .. } = surroundings.spending;
+    let overspent = exceeded(budget, job.cost_usd, today_usd)?;
+    let Overspent { scope, limit_usd, spent_usd } = overspent;
     Some(Decision::note(vec![Event::BudgetExceeded { scope, limit_usd, spent_usd }]))
 }
 
@@ -321,10 +323,10 @@ impl Overspent {
 }
 
 /// Returns the budget that is spent, if one is.
-fn exceeded(job: &Job, spending: Spending<'_>) -> Option<Overspent> {
+pub fn exceeded(budget: &Budget, job_usd: f64, today_usd: f64) -> Option<Overspent> {
     let scopes = [
-        (BudgetScope::Job, spending.budget.job_usd, job.cost_usd),
-        (BudgetScope::Day, spending.budget.day_usd, spending.today_usd),
+        (BudgetScope::Job, budget.job_usd, job_usd),
+        (BudgetScope::Day, budget.day_usd, today_usd),
     ];
     scopes.into_iter().find_map(|(scope, limit_usd, spent_usd)| {
         let limit_usd = limit_usd.filter(|limit| spent_usd + TINY_USD >= *limit)?;

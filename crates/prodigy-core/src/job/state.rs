@@ -22,6 +22,7 @@ use super::{
     position::is_work,
     results::{set_output, set_step_result},
     spending::{Overspent, Paused, UsedShare},
+    suspension::SuspendedWork,
 };
 
 /// A job, as far as its events tell.
@@ -65,6 +66,9 @@ pub struct Job {
     /// The identity of that step, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_identity: Option<String>,
+    /// The work of that step, or of the merge, that was cut off and goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<SuspendedWork>,
     /// The variables that steps made.
     pub vars: Vars,
     /// The worktree after the last step that changed it.
@@ -193,6 +197,7 @@ impl Job {
             Event::JobPaused { reason, message } => self.pause(*reason, message),
             Event::JobCompleted { status, .. } => self.end = Some(End::Completed(*status)),
             Event::JobFailed { step, failure } => {
+                self.fail_suspended(failure);
                 self.end = Some(End::Failed { step: step.clone(), failure: failure.clone() });
             }
             Event::PhaseStarted { phase, snapshot } => {
@@ -214,7 +219,9 @@ impl Job {
                 self.running = Some((step.clone(), *attempt));
                 self.running_identity.clone_from(identity);
                 // What an earlier try left undone is tried again.
-                self.failing_inside = 0;
+                if !self.start_suspended(step) {
+                    self.failing_inside = 0;
+                }
             }
             Event::StepCompleted(step) => {
                 self.complete_step(step).ok_or(order("step_completed"))?;
@@ -251,8 +258,11 @@ impl Job {
             crate::effect_news!() | Event::JournalEndLost { .. } => {
                 self.apply_effect(&record.event);
             }
-            Event::StepStarted { .. }
-            | Event::StepFailed { .. }
+            Event::StepStarted { step, .. } => {
+                self.start_suspended(step);
+            }
+            Event::WorkSuspended(work) => self.suspend(work),
+            Event::StepFailed { .. }
             | crate::agent_news!()
             | Event::MergeConflict { .. }
             | Event::GitTampering { .. }
@@ -286,6 +296,7 @@ impl Job {
         if phase == PhaseName::Map {
             self.map_ended_at = Some(at);
         }
+        self.suspended = None;
         self.phases_done.push(phase);
         self.failed_inside += std::mem::take(&mut self.failing_inside);
     }
@@ -317,7 +328,7 @@ impl Job {
             let at = self.position().map(|(_, at)| at);
             self.done_apart.extend(at);
         }
-        self.running = None;
+        (self.running, self.suspended) = (None, None);
         self.done += 1;
         self.done_steps.extend(self.running_identity.take());
     }

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Costs, End, ItemSummary, KeptSummary, Warnings, position::is_work};
+use super::{Costs, End, ItemSummary, KeptSummary, SuspendedSummary, Warnings, position::is_work};
 use crate::{
     Timestamp,
     event::{
@@ -58,6 +58,8 @@ pub struct Summary {
     pub checkout_in_all: usize,
     /// The files that decide what runs in later runs, and that the job changes.
     pub guarded: Vec<GuardedFile>,
+    /// The work that waits in the middle.
+    pub suspended: SuspendedSummary,
     /// The limit that keeps it from going on.
     pub quota: Option<QuotaPaused>,
     /// The budget that was spent in the last run.
@@ -105,6 +107,7 @@ impl Summary {
         self.costs.apply(record);
         self.warnings.apply(record);
         self.kept.apply(record);
+        self.suspended.apply(record);
         let before = self.last_at.replace(record.timestamp);
         if record.item_id.is_some() || record.agent_id.is_some() {
             if let Some(items) = self.items.as_mut().filter(|_| record.item_id.is_some()) {
@@ -129,7 +132,9 @@ impl Summary {
             }
             Event::StepStarted { step, name, .. } if is_top_level(step) => {
                 self.running = Some((step.clone(), name.clone()));
-                self.failing_inside = 0;
+                if !self.suspended.is_at(step) {
+                    self.failing_inside = 0;
+                }
             }
             Event::StepCompleted(step) if is_top_level(&step.step) => {
                 self.running = None;
@@ -186,6 +191,7 @@ impl Summary {
             | Event::AgentUsage { .. }
             | crate::agent_news!()
             | Event::AgentReleased { .. }
+            | Event::WorkSuspended(_)
             | Event::QuotaWarned { .. }
             | Event::ConcurrencyChanged { .. }
             | Event::WorktreePreserved { .. }
@@ -208,7 +214,9 @@ impl Summary {
             return;
         };
         self.resumed += 1;
-        self.failing_inside = 0;
+        if self.suspended.step.is_none() {
+            self.failing_inside = 0;
+        }
         self.end = None;
         self.overspent = None;
         // A run that died ended with the record before this one.
@@ -469,6 +477,10 @@ mod tests {
             checkout: [],
             checkout_in_all: 0,
             guarded: [],
+            suspended: SuspendedSummary {
+                items: {},
+                step: None,
+            },
             quota: None,
             overspent: None,
             branch: Some(

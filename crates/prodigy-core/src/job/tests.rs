@@ -5,6 +5,7 @@ mod limits;
 mod pace;
 mod replays;
 mod securing;
+mod suspensions;
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -16,7 +17,7 @@ use crate::{
     agent::{Limit, LimitKind, Usage, is_served},
     event::{
         AgentCompleted, Allowed, AttemptStatus, Event, FORMAT, Fact, JobStarted, Mode, PhaseName,
-        Record, RunOptions, StepCompleted, StepStatus,
+        Record, RunOptions, Snapshot, StepCompleted, StepStatus, WorkSuspended,
     },
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
@@ -326,10 +327,11 @@ impl World {
                 let head = |fate| if matches!(fate, Fate::Succeeds) { "tip" } else { "new" };
                 match self.fates.next().unwrap_or(Fate::Commits) {
                     Fate::Hangs => return vec![],
-                    fate @ (Fate::Limited | Fate::Broke) => ItemInput::Limited {
+                    fate @ (Fate::Limited | Fate::Broke) => ItemInput::CutOff {
                         agent,
                         item,
-                        limit: limit(fate, self.now),
+                        cut_off: CutOff::Limit(limit(fate, self.now)),
+                        work: suspended(),
                         duration_ms: 1,
                         cost_usd: 0.0,
                         secured: true,
@@ -406,7 +408,7 @@ impl World {
             | ItemInput::Found(_)
             | ItemInput::Claimed { .. }
             | ItemInput::Unclaimed { .. }
-            | ItemInput::Limited { .. }
+            | ItemInput::CutOff { .. }
             | ItemInput::Handled { .. }
             | ItemInput::Merged { .. }
             | ItemInput::Conflict { .. }
@@ -452,6 +454,13 @@ fn failure(fate: Fate) -> Failure {
         | Fate::Broke
         | Fate::Hangs => Failure::new(FailureKind::CommandFailed, "exit code 1"),
     }
+}
+
+/// Returns what an attempt keeps that was cut off.
+fn suspended() -> Box<WorkSuspended> {
+    let snapshot = Snapshot { head: "h".into(), index: "i".into(), files: "f".into() };
+    let snapshot = Some(snapshot);
+    Box::new(WorkSuspended { step: None, snapshot, finished_steps: 1, counted: false })
 }
 
 /// Returns the limit that an agent ran into.

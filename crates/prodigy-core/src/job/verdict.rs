@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use super::{
-    Action, Decision, Job, MapRules, MapState, Stage, Surroundings,
+    Action, CutOff, Decision, Job, MapRules, MapState, Stage, Surroundings,
     conflict::Took,
     items::ItemAction,
     map::{ItemState, Merging},
-    spending::{self, later},
+    spending::later,
 };
 use crate::{
     Timestamp,
-    agent::Limit,
-    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact},
+    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact, WorkSuspended},
     failure::{Class, Failure, FailureKind},
     ids::AgentId,
     policy::Retry,
@@ -25,6 +24,15 @@ enum Verdict {
     DeadLetter,
     Skip,
     Handler(String),
+}
+
+/// An attempt that was cut off.
+pub(super) struct CutWork {
+    pub(super) cut_off: CutOff,
+    pub(super) work: WorkSuspended,
+    pub(super) took: Took,
+    /// Set once what it left behind is safe, so that the item may fail for good.
+    pub(super) secured: bool,
 }
 
 /// The items and what holds for them.
@@ -94,13 +102,35 @@ impl Scene<'_> {
         secured: bool,
     ) -> Decision {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
-        failed.attempt = item.attempts + 1;
-        failed.correlation_id = item.correlation_id.clone().unwrap_or_default();
-        if item.is_uncertain() {
-            failed.failure = failed.failure.uncertain();
-        }
+        complete(&mut failed, item);
+        let verdict = self.verdict(item, &failed.failure);
+        self.end_attempt(agent, at, (item, probe), failed, verdict, secured)
+    }
+
+    /// Dead-letters an item, whatever the error policy says of failed attempts.
+    pub(super) fn give_up(
+        &self,
+        agent: AgentId,
+        at: u32,
+        mut failed: AgentFailed,
+        secured: bool,
+    ) -> Decision {
+        let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
+        complete(&mut failed, item);
+        self.end_attempt(agent, at, (item, probe), failed, Verdict::DeadLetter, secured)
+    }
+
+    /// Records the end of an attempt that failed, and what becomes of its item.
+    fn end_attempt(
+        &self,
+        agent: AgentId,
+        at: u32,
+        (item, probe): (&ItemState, bool),
+        mut failed: AgentFailed,
+        verdict: Verdict,
+        secured: bool,
+    ) -> Decision {
         let failure = failed.failure.clone();
-        let verdict = self.verdict(item, &failure);
         if !secured && !matches!(verdict, Verdict::Retry { .. }) {
             let goes_on = matches!(verdict, Verdict::Handler(_));
             return Decision::act(Action::Item(ItemAction::Secure { agent, goes_on }));
@@ -147,47 +177,6 @@ impl Scene<'_> {
         }
         facts.extend(narrowed);
         Decision { facts, actions, tick: true, wake: None }
-    }
-
-    /// Puts an item back whose attempt ran into a limit of an account; nothing is charged to it.
-    pub(super) fn limited(
-        &self,
-        agent: AgentId,
-        at: u32,
-        limit: Limit,
-        took: Took,
-        secured: bool,
-    ) -> Decision {
-        let Took { duration_ms, cost_usd } = took;
-        let handled = self.handling(agent, at);
-        let resolved = self.resolving(agent, at).map(|(item, _)| item);
-        let item = self.under_way(agent, at).map(|(item, _)| item).or(handled).or(resolved);
-        let Some(item) = item else { return Decision::default() };
-        let reason = limit.message.clone();
-        let paused = spending::limited(self.job, limit, None, self.surroundings);
-        if item.is_uncertain() && handled.is_none() && resolved.is_none() {
-            // Nobody knows how far it had come, so it cannot just be made again.
-            let failure = Failure::new(FailureKind::Interrupted, reason);
-            let failed = AgentFailed {
-                attempt: 0,
-                correlation_id: String::new(),
-                step: None,
-                name: None,
-                failure,
-                duration_ms,
-                cost_usd,
-                then: AfterAttempt::DeadLetter,
-            };
-            let mut decision = self.failed(agent, at, failed, secured);
-            // Until it has failed for good, the outcome comes once more.
-            decision.facts.extend(paused.map(Fact::from).filter(|_| secured));
-            return decision;
-        }
-        let event = Event::AgentReleased { reason, duration_ms, cost_usd };
-        let mut facts = vec![about(item, Some(agent), event)];
-        facts.extend(paused.map(Fact::from));
-        let release = ItemAction::Release { agent, failed: false };
-        Decision { facts, actions: vec![Action::Item(release)], tick: true, wake: None }
     }
 
     /// Allows half as many attempts when the provider had no room for one.
@@ -295,6 +284,15 @@ impl Scene<'_> {
         let retry_at = later(self.surroundings.now, delay);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         about(item, None, Event::AgentRetrying { attempt, delay_ms, retry_at, reason })
+    }
+}
+
+/// Adds what is known of the item to the record of its failed attempt.
+fn complete(failed: &mut AgentFailed, item: &ItemState) {
+    failed.attempt = item.attempts + 1;
+    failed.correlation_id = item.correlation_id.clone().unwrap_or_default();
+    if item.is_uncertain() {
+        failed.failure = failed.failure.clone().uncertain();
     }
 }
 

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 /// limit that agents name, which is a week. A time that lies further off is most likely wrong.
 const LONGEST_WAIT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 
+/// The restarts of work that limits cut off, unless `max_restarts` says otherwise: work that does
+/// not fit into the window of a limit would be paid for again and again.
+const MOST_RESTARTS: u32 = 5;
+
 /// What to do at the usage limit of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QuotaPolicy {
@@ -18,12 +22,19 @@ pub struct QuotaPolicy {
     pub max_wait: Option<Duration>,
     /// Fewer items start from this share of the limit on, from 0 to 1.
     pub throttle_at: Option<f64>,
+    /// How often work may be cut off by limits without a further finished step.
+    pub max_restarts: Option<u32>,
 }
 
 impl QuotaPolicy {
     /// Returns the longest wait for a limit to be lifted.
     pub fn longest_wait(&self) -> Duration {
         self.max_wait.unwrap_or(LONGEST_WAIT)
+    }
+
+    /// Returns how often work may be cut off by limits without a further finished step.
+    pub fn most_restarts(&self) -> u32 {
+        self.max_restarts.unwrap_or(MOST_RESTARTS)
     }
 }
 

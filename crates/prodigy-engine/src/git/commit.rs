@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{Error, JobTree, command::Call, markers, nested, repo::as_prodigy};
 
 /// The most files that are committed without anybody asking for these very files.
@@ -18,7 +20,7 @@ const MOST_FILES: usize = 1_000;
 const MOST_BYTES: u64 = 50 << 20;
 
 /// A file that differs from the commit that is checked out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UncommittedFile {
     /// Its path in the worktree.
     pub path: PathBuf,
@@ -29,7 +31,7 @@ pub struct UncommittedFile {
 }
 
 /// The facts by which a file that was written to is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileStamp {
     inode: u64,
     size: u64,

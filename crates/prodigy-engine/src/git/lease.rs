@@ -63,6 +63,11 @@ impl Slot {
         Ok(())
     }
 
+    /// Goes on with the work of an item, in the worktree as it is.
+    pub fn resume(&mut self, kept: &[String]) {
+        self.kept = kept.iter().map(|path| clean_path(path)).collect();
+    }
+
     fn is_as_leased(&self) -> bool {
         let now = || self.tree.fingerprint_without(&self.kept);
         let is_same = |leased| now().is_ok_and(|now| now.matches(leased));

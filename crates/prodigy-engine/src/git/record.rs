@@ -29,16 +29,24 @@ impl Slot {
     /// Brings HEAD, the index and all files that are not ignored back to a record; without such
     /// a record everything stays as it is.
     pub fn restore_record(&self, reference: &str) -> Result<(), Error> {
+        match self.recorded(reference)? {
+            Some(snapshot) => self.tree.restore(&snapshot),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what a record holds, if there is one of that name.
+    pub fn recorded(&self, reference: &str) -> Result<Option<Snapshot>, Error> {
         let repo = &self.tree.repo;
         let parse =
             |object: &str| repo.call(&["rev-parse", "--verify", "--quiet", object]).or(&[1]).text();
         let head = parse(&format!("{reference}^"))?;
         if head.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let index = parse(&format!("{reference}:index"))?;
         let files = parse(&format!("{reference}:files"))?;
-        self.tree.restore(&Snapshot { head, index, files })
+        Ok(Some(Snapshot { head, index, files }))
     }
 
     fn make_record(&self) -> Result<String, Error> {

@@ -130,6 +130,11 @@ impl Slot {
         })
     }
 
+    /// Returns the commit that the item began from.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Returns the worktree, on the branch of the item that has it.
     pub fn tree(&self) -> &JobTree {
         &self.tree

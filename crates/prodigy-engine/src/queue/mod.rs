@@ -8,12 +8,11 @@
 mod local;
 
 use prodigy_core::{
-    agent::Limit,
     effect::Ledger,
-    event::AgentCompleted,
+    event::{AgentCompleted, WorkSuspended},
     failure::Failure,
     ids::AgentId,
-    job::{Conflict, FailedAttempt, Setback},
+    job::{Conflict, CutOff, FailedAttempt, Setback, SuspendedWork},
     policy::Allowance,
 };
 
@@ -40,6 +39,8 @@ pub struct Assignment {
     pub conflict: Option<Box<Conflict>>,
     /// The handler to run once more instead of the item's steps.
     pub handler: Option<Box<CutOffHandler>>,
+    /// The work that was cut off and goes on.
+    pub suspended: Option<Box<SuspendedWork>>,
 }
 
 /// A handler of the error policy that was cut off.
@@ -77,10 +78,12 @@ pub enum Outcome {
         /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
-    /// It ran into a limit of an account; it counts as not made.
-    Limited {
-        /// The limit.
-        limit: Limit,
+    /// It was cut off by a limit or a budget; it counts as not made.
+    CutOff {
+        /// The cause.
+        cut_off: CutOff,
+        /// What it keeps.
+        work: Box<WorkSuspended>,
         /// How long it took.
         duration_ms: u64,
         /// What it cost.
@@ -123,7 +126,7 @@ impl Outcome {
     /// Returns the same outcome of an attempt whose remains are safe.
     #[must_use]
     pub fn secured(mut self) -> Self {
-        if let Self::Failed { secured, .. } | Self::Limited { secured, .. } = &mut self {
+        if let Self::Failed { secured, .. } | Self::CutOff { secured, .. } = &mut self {
             *secured = true;
         }
         self

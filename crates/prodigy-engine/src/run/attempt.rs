@@ -7,9 +7,9 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::Limit,
-    event::{AgentCompleted, AttemptStatus},
+    event::{AgentCompleted, AttemptStatus, WorkSuspended},
     failure::{Failure, FailureKind},
+    job::CutOff,
     vars::Vars,
     workflow::{ResultConfig, Step, StepAddress, step_label},
 };
@@ -53,8 +53,8 @@ pub(super) struct Ended {
     /// Why it did not succeed: the step, if it was one, and the failure.
     failed: Option<(Option<String>, Failure)>,
     interrupted: bool,
-    /// The limit of an account that it ran into.
-    limit: Option<Limit>,
+    /// The limit or the budget that cut it off, and what it keeps.
+    cut_off: Option<(CutOff, WorkSuspended)>,
 }
 
 /// What the last step of an item printed or answered.
@@ -78,7 +78,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
         result: Value::Null,
         failed: None,
         interrupted: false,
-        limit: None,
+        cut_off: None,
     };
     let mut printed = Printed::default();
     let list = StepAddress::named("");
@@ -118,7 +118,8 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
         }
     }
     ended.failed_steps = scope.failed;
-    ended.limit = workplace.limited.take();
+    let cut_off = workplace.interruption.take();
+    ended.cut_off = cut_off.map(|cut_off| (cut_off, WorkSuspended::default()));
     ended.cost_usd = workplace.spent();
     ended.took = begun.elapsed();
     ended
@@ -194,6 +195,18 @@ impl Ended {
         self.failed.is_none() && !self.interrupted
     }
 
+    /// Returns whether it was cut off by a limit or a budget.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.interrupted && self.cut_off.is_some()
+    }
+
+    /// Takes in what it keeps.
+    pub(super) fn keep(&mut self, kept: WorkSuspended) {
+        if let Some((_, work)) = &mut self.cut_off {
+            *work = kept;
+        }
+    }
+
     /// Returns whether every process of it ended by itself.
     pub(super) fn is_clean(&self) -> bool {
         !self.interrupted && self.failed.as_ref().is_none_or(|(_, failure)| is_orderly(failure))
@@ -202,9 +215,9 @@ impl Ended {
     /// Returns what the job is told.
     pub(super) fn outcome(self, base: &str, left: Option<&Leftover>) -> Outcome {
         let duration_ms = millis(self.took);
-        if let Some(limit) = self.limit.filter(|_| self.interrupted) {
-            let cost_usd = self.cost_usd;
-            return Outcome::Limited { limit, duration_ms, cost_usd, secured: false };
+        if let Some((cut_off, work)) = self.cut_off.filter(|_| self.interrupted) {
+            let (cost_usd, work) = (self.cost_usd, Box::new(work));
+            return Outcome::CutOff { cut_off, work, duration_ms, cost_usd, secured: false };
         }
         if self.interrupted {
             return Outcome::Released;

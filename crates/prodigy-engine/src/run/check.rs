@@ -231,7 +231,8 @@ impl Inspector<'_> {
             allowance: None,
             past: Arc::default(),
             commit_rules: step::CommitRules::default(),
-            limited: Arc::default(),
+            interruption: Arc::default(),
+            progress: std::sync::Mutex::default(),
             effects: Arc::new(KnownEffects::default()),
         }
     }

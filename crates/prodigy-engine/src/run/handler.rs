@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use prodigy_core::{
+    event::WorkSuspended,
     failure::{Failure, FailureKind},
-    job::FailedAttempt,
+    ids::ItemId,
+    job::{CutOff, FailedAttempt},
     workflow::Isolation,
 };
 
@@ -16,7 +18,7 @@ use super::{
 };
 use crate::{
     queue::{Claim, CutOffHandler, Outcome, Settled, WorkQueue as _},
-    step::{Identity, worktree_fault},
+    step::{Identity, Workplace, worktree_fault},
 };
 
 impl Desk {
@@ -34,22 +36,28 @@ impl Desk {
             }
         };
         let identity = self.identity(&id, attempt);
-        let ready = match self.workplace(identity, self.tip()).await {
-            Ok(_) => self.restore_for_handler(&failed_reference(&self.crew.job, &id)).await,
-            Err(failure) => Err(failure),
-        };
-        if let Err(broken) = ready {
+        let suspended = claim.assignment.suspended.as_deref();
+        let resumed = self.resume_work(&identity, suspended).await.map(|work| work.workplace);
+        if resumed.is_none()
+            && let Err(broken) = self.prepare_handler(&id, identity).await
+        {
             return self.cannot_handle(claim, failed.clone(), broken).await;
         }
         let mut remains = Remains { id, attempt, left: None, is_clean: true, is_secured: false };
-        let settled = self.run_handler(claim, name, failed.clone(), &mut remains).await;
+        let settled = self.run_handler(claim, name, failed.clone(), &mut remains, resumed).await;
         self.settle(settled, remains, false).await;
+    }
+
+    /// Makes the worktree ready for a handler that starts over.
+    async fn prepare_handler(&mut self, id: &ItemId, identity: Identity) -> Result<(), Failure> {
+        self.workplace(identity, self.tip()).await?;
+        self.restore_for_handler(&failed_reference(&self.crew.job, id)).await
     }
 
     /// Ends an item whose handler cannot even begin.
     async fn cannot_handle(&mut self, claim: Claim, failed: FailedAttempt, broken: Failure) {
-        let outcome = match self.limited.take() {
-            Some(limit) => Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: true },
+        let outcome = match self.interruption.take() {
+            Some(cut_off) => cut_off_handler(cut_off, WorkSuspended::default()).secured(),
             None => Outcome::Handled { failure: failed.failure, handler: Some(broken) },
         };
         self.crew.queue.finish(claim, outcome).await;
@@ -73,20 +81,26 @@ impl Desk {
         name: &str,
         failed: FailedAttempt,
         remains: &mut Remains,
+        resumed: Option<Workplace>,
     ) -> Settled {
         let identity = self.identity(&remains.id, remains.attempt);
         let FailedAttempt { step, failure } = failed;
         let told = attempt::FailedStep { step: step.as_deref(), failure: &failure };
-        let handler = self.handle(&identity, claim.assignment.item, name, told).await;
+        let item = claim.assignment.item;
+        let (workplace, handler) = self.handle(&identity, item, name, told, resumed).await;
         remains.is_clean &= handler.as_ref().is_none_or(is_orderly);
         // It worked in the same worktree. If that cannot be looked at any more, nothing is
         // known of what is in it.
         remains.left = self.examine().await.ok().flatten();
         let outcome = match handler {
             Some(broken) if self.is_stopped(&broken) => Outcome::Released,
-            handler => match self.limited.take() {
-                Some(limit) => {
-                    Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: false }
+            handler => match self.interruption.take() {
+                Some(cut_off) => {
+                    let work = match &workplace {
+                        Some(workplace) => self.suspend(&remains.id, workplace).await,
+                        None => WorkSuspended::default(),
+                    };
+                    cut_off_handler(cut_off, work)
                 }
                 None => Outcome::Handled { failure, handler },
             },
@@ -94,7 +108,14 @@ impl Desk {
         if let Outcome::Handled { .. } = outcome {
             self.secure(remains).await;
         }
-        self.crew.queue.finish(claim, outcome).await
+        let again = outcome.clone().secured();
+        match self.crew.queue.finish(claim, outcome).await {
+            Settled::Secure { claim, .. } => {
+                self.secure(remains).await;
+                self.crew.queue.finish(claim, again).await
+            }
+            settled => settled,
+        }
     }
 
     /// Returns whether a handler was not let finish.
@@ -102,34 +123,43 @@ impl Desk {
         broken.kind == FailureKind::Cancelled && self.crew.tools.stop.is_requested()
     }
 
-    /// Runs the handler of the error policy; returns why it failed, if it did.
+    /// Runs the handler of the error policy; returns where, and why it failed, if it did.
     async fn handle(
         &mut self,
         identity: &Identity,
         place: u32,
         name: &str,
         failed: attempt::FailedStep<'_>,
-    ) -> Option<Failure> {
+        resumed: Option<Workplace>,
+    ) -> (Option<Workplace>, Option<Failure>) {
         let crew = Arc::clone(&self.crew);
         let Some(steps) = crew.handlers.get(name) else {
             let message = format!("there is no handler `{name}`");
-            return Some(Failure::new(FailureKind::TemplateError, message));
+            return (None, Some(Failure::new(FailureKind::TemplateError, message)));
         };
         let read = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
         let item = match read {
             Ok(item) => item,
             Err(error) => {
-                return Some(Failure::new(FailureKind::WorktreeError, error.to_string()));
+                let failure = Failure::new(FailureKind::WorktreeError, error.to_string());
+                return (None, Some(failure));
             }
         };
         if self.slot.is_none()
             && self.crew.map.isolation == Isolation::Worktree
             && let Err(failure) = self.workplace(identity.clone(), self.tip()).await
         {
-            return Some(failure);
+            return (None, Some(failure));
         }
-        let workplace = self.workplace_at(identity.clone());
+        let workplace = resumed.unwrap_or_else(|| self.workplace_at(identity.clone()));
         let attempt = Attempt { crew: &crew, workplace: &workplace, item: &item, place };
-        attempt::handle(attempt, steps, name, failed).await
+        let failure = attempt::handle(attempt, steps, name, failed).await;
+        (Some(workplace), failure)
     }
+}
+
+/// Returns the outcome of a handler that was cut off.
+fn cut_off_handler(cut_off: CutOff, work: WorkSuspended) -> Outcome {
+    let (duration_ms, cost_usd) = (0, 0.0);
+    Outcome::CutOff { cut_off, work: Box::new(work), duration_ms, cost_usd, secured: false }
 }

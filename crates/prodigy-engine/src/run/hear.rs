@@ -61,8 +61,8 @@ impl Run {
             Outcome::Failed { step, failure, duration_ms, cost_usd, secured } => {
                 ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd, secured }
             }
-            Outcome::Limited { limit, duration_ms, cost_usd, secured } => {
-                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured }
+            Outcome::CutOff { cut_off, work, duration_ms, cost_usd, secured } => {
+                ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured }
             }
             Outcome::Handled { failure, handler } => {
                 ItemInput::Handled { agent, item, failure, handler }

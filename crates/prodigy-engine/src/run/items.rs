@@ -97,6 +97,7 @@ impl Run {
         // Why attempts failed tells nothing about a conflict.
         let setbacks = state.filter(|_| conflict.is_none()).map(|item| item.setbacks.clone());
         let setbacks = setbacks.unwrap_or_default();
+        let suspended = state.and_then(|item| item.suspended.clone());
         let spent_usd = state.map_or(0.0, |item| item.cost_usd);
         let item_usd = self.parts.settings.workflow.budget.item_usd;
         let allowance = item_usd.map(|most_usd| Allowance { most_usd, spent_usd });
@@ -110,6 +111,7 @@ impl Run {
             setbacks,
             conflict,
             handler,
+            suspended,
         };
         self.parts.agents.assign(assignment);
         Ok(())

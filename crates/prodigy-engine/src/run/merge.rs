@@ -5,14 +5,18 @@ use std::{sync::Arc, time::Instant};
 use prodigy_core::{
     event::{Event, JobStarted, PhaseName},
     failure::{Failure, FailureKind},
-    job::Input,
+    job::{Input, MERGE_STEPS},
     workflow::{Phase, StepAddress},
 };
 use serde_json::json;
 
-use super::{Error, MergeQuestion, Run, parts::Answer};
+use super::{
+    Error, MergeQuestion, Run,
+    parts::Answer,
+    suspend::{self, suspend_step},
+};
 use crate::{
-    git::{CommitLine, MergeOutcome, MergeRequest, Repo},
+    git::{CommitLine, JobTree, MergeOutcome, MergeRequest, Repo},
     governance,
     step::{self, Finished, Scope, Task, Workplace, worktree_fault},
 };
@@ -32,7 +36,10 @@ impl Run {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
     pub(super) async fn merge(&mut self) -> Result<(), Error> {
         self.check_settings()?;
-        self.commit_leftovers()?;
+        // What steps of the merge left that were cut off is theirs.
+        if self.job.suspended_step(MERGE_STEPS).is_none() {
+            self.commit_leftovers()?;
+        }
         let input = match self.route()? {
             Err(input) => input,
             // Somebody merged it by hand: there is nothing to ask.
@@ -143,22 +150,40 @@ impl Run {
 
     /// Runs the workflow's own merge steps; how they ended comes as an input.
     fn start_merge_steps(&mut self, route: Route, phase: Phase) -> Result<(), Error> {
-        if let Some(snapshot) = self.job.last_snapshot() {
-            // A merge that was cut off begins again from where the steps ended.
-            self.tree()?.restore(&snapshot)?;
-            self.commit_leftovers()?;
-        }
         let workplace = self.workplace()?;
+        self.begin_merge(&workplace)?;
+        let tree = self.tree()?;
         let mut scope = Scope::new(self.vars_of(PhaseName::Merge, 0)?);
         scope.vars.set("merge", self.merge_vars(&route)?);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
-            let input = merge_steps(&workplace, &route, &phase, scope).await;
+            let input = merge_steps(&workplace, &route, &phase, scope, tree).await;
             // The loop listens until the answer is in.
             ended.send(Answer { input, fingerprint: None, note: None }).ok();
         }));
+        Ok(())
+    }
+
+    /// Begins the steps of the merge where the steps before them ended, or goes on with them where
+    /// they were cut off.
+    fn begin_merge(&mut self, workplace: &Workplace) -> Result<(), Error> {
+        let work = self.job.suspended_step(MERGE_STEPS).cloned();
+        let layout = &self.parts.settings.layout;
+        if let Some(saved) = suspend::load_step(layout, &self.parts.id, work.as_ref()) {
+            let is_as_left = work.is_none_or(|work| work.starts == 0);
+            if let Some(snapshot) = saved.snapshot.as_ref().filter(|_| !is_as_left) {
+                self.tree()?.restore(snapshot)?;
+            }
+            workplace.resume_work(saved, is_as_left);
+            return Ok(());
+        }
+        workplace.begin_work();
+        if let Some(snapshot) = self.job.last_snapshot() {
+            self.tree()?.restore(&snapshot)?;
+            self.commit_leftovers()?;
+        }
         Ok(())
     }
 
@@ -252,6 +277,7 @@ async fn merge_steps(
     route: &Route,
     phase: &Phase,
     mut scope: Scope,
+    tree: JobTree,
 ) -> Input {
     let begun = Instant::now();
     let deadline = phase.timeout.and_then(|limit| begun.checked_add(limit));
@@ -271,10 +297,9 @@ async fn merge_steps(
             Finished::Skipped { .. } | Finished::GoOn(_) => {}
             Finished::Stop { failure, attempt, .. } => return fail(path, failure, attempt),
             Finished::Interrupted => {
-                return match workplace.limited.take() {
-                    Some(limit) => Input::StepLimited { step: path, limit },
-                    None => Input::Tick,
-                };
+                let Some(cut_off) = workplace.interruption.take() else { return Input::Tick };
+                let work = Box::new(suspend_step(workplace, MERGE_STEPS, tree).await);
+                return Input::StepCutOff { step: path, cut_off, work };
             }
         }
     }

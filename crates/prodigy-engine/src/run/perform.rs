@@ -19,11 +19,13 @@ use serde_json::{Value, json};
 use super::{
     Error, Run, Settings, begin, phase_steps,
     records::stop,
+    suspend,
     top_level::{Look, TopLevel},
 };
 use crate::{
     git::JobTree,
-    step::{CommitRules, Identity, KnownEffects, Scope, Tools, Workplace},
+    step::{BudgetGate, CommitRules, Identity, KnownEffects, Scope, Tools, Workplace},
+    store::TodaySpend,
 };
 
 impl Run {
@@ -85,8 +87,9 @@ impl Run {
         let is_gone = !path.is_dir();
         let tree = self.parts.settings.repo.open_job_worktree(&path, &branch)?;
         // A worktree that somebody deleted held more than the commits of its branch.
+        let suspended = self.job.suspended.as_ref().and_then(|work| work.snapshot.clone());
         if is_gone
-            && let Some(snapshot) = self.job.last_snapshot()
+            && let Some(snapshot) = suspended.or_else(|| self.job.last_snapshot())
             && tree.head()? == snapshot.head
         {
             tree.restore(&snapshot)?;
@@ -131,6 +134,7 @@ impl Run {
             return Ok(());
         }
         let workplace = self.workplace()?;
+        self.begin_work(&workplace, &path)?;
         let tree = self.tree()?;
         let before = match self.parts.fingerprint.take() {
             Some(fingerprint) => fingerprint,
@@ -162,6 +166,26 @@ impl Run {
             // The loop listens until the answer is in.
             ended.send(answer).ok();
         }));
+        Ok(())
+    }
+
+    /// Begins a step of the job, or goes on with it where it was cut off.
+    fn begin_work(&mut self, workplace: &Workplace, step: &str) -> Result<(), Error> {
+        let Some(work) = self.job.suspended_step(step).cloned() else {
+            workplace.begin_work();
+            return Ok(());
+        };
+        let layout = &self.parts.settings.layout;
+        match suspend::load_step(layout, &self.parts.id, Some(&work)) {
+            Some(saved) => workplace.resume_work(saved, work.starts <= 1),
+            None => {
+                // Nobody knows how far it had come: it begins anew.
+                workplace.begin_work();
+                if let Some(snapshot) = self.job.last_snapshot() {
+                    self.restore_tree(&snapshot)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -206,7 +230,8 @@ impl Run {
             allowance: None,
             past: Arc::default(),
             commit_rules: CommitRules::default(),
-            limited: Arc::default(),
+            interruption: Arc::default(),
+            progress: Mutex::default(),
             effects: Arc::new(KnownEffects::new(ledger, false)),
         });
         self.parts.workplace = Some(workplace.clone());
@@ -215,8 +240,11 @@ impl Run {
 
     /// Returns what all steps share; to be made once, since the agents go into it.
     pub(super) fn tools(&mut self) -> Tools {
+        let job_usd = self.job.cost_usd;
         let parts = &mut self.parts;
         let state = begin::state_dir(&parts.settings, &parts.id);
+        let today = TodaySpend::new(&parts.settings.layout, &parts.id, job_usd);
+        let budget = BudgetGate::new(parts.settings.workflow.budget, job_usd, today);
         let settings = &mut parts.settings;
         let retry = match &settings.workflow.body {
             Body::Sequential { .. } => None,
@@ -238,6 +266,7 @@ impl Run {
             log_cap: settings.log_cap,
             grace: settings.grace,
             idle_timeout: settings.idle_timeout,
+            budget,
             stop: settings.shutdown.stop().clone(),
             events: parts.inside.0.clone(),
         }

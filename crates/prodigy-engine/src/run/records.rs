@@ -92,6 +92,7 @@ pub(super) fn awaited(fact: &Fact) -> bool {
         | Event::ItemsSelected { .. }
         | Event::AgentCompleted(_)
         | Event::ResolutionCompleted { .. }
+        | Event::WorkSuspended(_)
         | Event::QuotaPaused(_)
         | Event::CheckoutUpdateStarted(_)
         | Event::ItemSkipped { .. }

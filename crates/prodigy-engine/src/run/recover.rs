@@ -26,8 +26,11 @@ impl Run {
         let (mut kept, mut later, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.parse::<AgentId>().is_ok() {
-                slots.push((name, entry.path()));
+            if let Ok(agent) = name.parse::<AgentId>() {
+                // One with suspended work in it waits for that.
+                if !map.is_reserved(agent) {
+                    slots.push((name, entry.path()));
+                }
                 continue;
             }
             let find = |name: &str| name.parse::<ItemId>().ok().and_then(|id| map.find(&id));

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use prodigy_core::{
-    event::LeftBehind,
+    event::{LeftBehind, WorkSuspended},
     failure::{Failure, FailureKind},
     ids::ItemId,
     job::Conflict,
@@ -52,23 +52,25 @@ impl Desk {
         let (place, attempt) = (claim.assignment.item, claim.assignment.attempt);
         let item = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
         let (mut id, mut merge, mut spent) = (ItemId::at(1, 1), None, 0.0);
+        let mut work = WorkSuspended::default();
         let ended = match item {
             Ok(item) => {
                 id = item.id.clone();
                 let case = Case { item: &item, place, attempt, conflict };
-                self.work_on(&case, &mut merge, &mut spent).await
+                self.work_on(&case, &mut merge, &mut spent, &mut work).await
             }
             Err(error) => Ended::Failed(worktree_fault(error.to_string())),
         };
         let (duration_ms, cost_usd) = (millis(begun.elapsed()), spent);
-        let limit = self.limited.take();
+        let cut_off = self.interruption.take();
         let is_resolved = matches!(ended, Ended::Resolved { .. });
-        let outcome = match (ended, limit) {
+        let outcome = match (ended, cut_off) {
             (Ended::Resolved { commit, commits }, _) => {
                 Outcome::Resolved { commit, commits, duration_ms, cost_usd }
             }
-            (Ended::Failed(_) | Ended::Interrupted, Some(limit)) => {
-                Outcome::Limited { limit, duration_ms, cost_usd, secured: true }
+            (Ended::Failed(_) | Ended::Interrupted, Some(cut_off)) => {
+                let work = Box::new(work);
+                Outcome::CutOff { cut_off, work, duration_ms, cost_usd, secured: true }
             }
             (Ended::Interrupted, None) => Outcome::Released,
             (Ended::Failed(failure), None) => {
@@ -101,6 +103,7 @@ impl Desk {
         case: &Case<'_>,
         open: &mut Option<OpenMerge>,
         spent: &mut f64,
+        work: &mut WorkSuspended,
     ) -> Ended {
         let identity = self.identity(&case.item.id, case.attempt);
         let at = case.conflict.commits.head.clone();
@@ -117,6 +120,8 @@ impl Desk {
                 match self.ask(&workplace, case, &merge, told).await {
                     Some(ended) => {
                         *spent = workplace.spent();
+                        // The merge is begun anew, on what was merged meanwhile.
+                        work.counted = workplace.progress().is_served();
                         self.give_up(merge).await;
                         return ended;
                     }

@@ -1,6 +1,6 @@
 //! One top-level step: how it ends, and what it leaves in the worktree.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
     event::{Snapshot, StepCompleted},
@@ -10,7 +10,7 @@ use prodigy_core::{
     workflow::{SetupCapture, Step, StepAddress, step_label},
 };
 
-use super::parts::Answer;
+use super::{parts::Answer, suspend::suspend_step};
 use crate::{
     git::{self, Fingerprint, JobTree},
     step::{self, Done, Finished, Scope, Task, Workplace, millis},
@@ -30,7 +30,12 @@ pub(super) struct TopLevel {
 
 impl TopLevel {
     /// Runs the step and says how it ended.
-    pub(super) async fn run(self, workplace: &Workplace, look: Look, mut scope: Scope) -> Answer {
+    pub(super) async fn run(
+        self,
+        workplace: &Arc<Workplace>,
+        look: Look,
+        mut scope: Scope,
+    ) -> Answer {
         let begun = Instant::now();
         let deadline = self.deadline;
         let task = Task { step: &self.step, address: &self.address, top_level: true, deadline };
@@ -52,8 +57,11 @@ impl TopLevel {
                 Input::StepSkipped { step: self.path, id: self.step.id, name, when }
             }
             Finished::Stop { failure, attempt, log, .. } => return fail(failure, attempt, log),
-            Finished::Interrupted => match workplace.limited.take() {
-                Some(limit) => Input::StepLimited { step: self.path, limit },
+            Finished::Interrupted => match workplace.interruption.take() {
+                Some(cut_off) => {
+                    let work = suspend_step(workplace, &self.path, look.tree).await;
+                    Input::StepCutOff { step: self.path, cut_off, work: Box::new(work) }
+                }
                 None => Input::Tick,
             },
         };

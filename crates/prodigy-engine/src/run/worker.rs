@@ -1,32 +1,28 @@
 //! One agent of a job: it takes attempts from the queue, one after the other.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use prodigy_core::{
-    event::Event,
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId},
     job::FailedAttempt,
     policy::Allowance,
-    workflow::{Isolation, Preserve},
+    workflow::Preserve,
 };
 
 use super::{
     attempt::{self, Attempt},
     crew::{Crew, item_branch},
-    furnish,
     merges::Old,
     put_away::PutAway,
     secure::Remains,
+    suspend::ResumedWork,
 };
 pub(super) use crate::step::blocking;
 use crate::{
-    git::{self, JobTree, Leftover, Slot},
+    git::{self, Leftover, Slot},
     queue::{Claim, Outcome, Settled, WorkQueue as _},
-    step::{
-        CommitRules, Identity, ItemIdentity, KnownEffects, Limited, Past, Supervisors, Workplace,
-        worktree_fault,
-    },
+    step::{Identity, Interruption, ItemIdentity, KnownEffects, Past, Supervisors, worktree_fault},
 };
 
 /// Takes attempts until there are no more.
@@ -39,7 +35,8 @@ pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
         old: None,
         kept: Vec::new(),
         effects: Arc::default(),
-        limited: Arc::default(),
+        interruption: Arc::default(),
+        is_suspended: false,
         allowance: None,
         past: Arc::default(),
     };
@@ -54,19 +51,21 @@ pub(super) struct Desk {
     pub(super) crew: Arc<Crew>,
     pub(super) agent: AgentId,
     pub(super) slot: Option<Slot>,
-    supervisors: Supervisors,
+    pub(super) supervisors: Supervisors,
     /// The branch of the last attempt, if nothing of it is needed.
     pub(super) old: Option<Old>,
     /// What stays in the worktree from item to item.
     pub(super) kept: Vec<String>,
     /// What is known of the changes that the attempt under way makes outside.
-    effects: Arc<KnownEffects>,
-    /// The limit of an account that the attempt under way ran into.
-    pub(super) limited: Arc<Limited>,
+    pub(super) effects: Arc<KnownEffects>,
+    /// The limit or the budget that cut off the attempt under way.
+    pub(super) interruption: Arc<Interruption>,
+    /// Set if the worktree holds work that was cut off and goes on.
+    pub(super) is_suspended: bool,
     /// What the agents of the attempt under way may spend.
-    allowance: Option<Allowance>,
+    pub(super) allowance: Option<Allowance>,
     /// What went wrong in the attempts before the one under way.
-    past: Arc<Past>,
+    pub(super) past: Arc<Past>,
 }
 
 /// What is left when an attempt is over.
@@ -84,7 +83,8 @@ impl Desk {
         let assignment = claim.assignment.clone();
         let ledger = assignment.ledger.clone();
         self.effects = Arc::new(KnownEffects::new(ledger, assignment.may_repeat));
-        self.limited = Arc::default();
+        self.interruption = Arc::default();
+        self.is_suspended = false;
         self.allowance = assignment.allowance;
         self.past = Arc::new(Past::new(assignment.setbacks.clone()));
         if let Some(conflict) = &assignment.conflict {
@@ -109,10 +109,10 @@ impl Desk {
             | Outcome::Handled { .. }
             | Outcome::Resolved { .. }
             | Outcome::Unresolved { .. }
-            | Outcome::Limited { .. }
+            | Outcome::CutOff { .. }
             | Outcome::Released => None,
         };
-        let again = matches!(outcome, Outcome::Failed { .. } | Outcome::Limited { .. });
+        let again = matches!(outcome, Outcome::Failed { .. } | Outcome::CutOff { .. });
         let again = again.then(|| outcome.clone().secured());
         let mut remains =
             Remains { id, attempt: assignment.attempt, left, is_clean, is_secured: false };
@@ -128,7 +128,7 @@ impl Desk {
         }
         while let Settled::Handle { claim, name, failure } = settled {
             let failed = FailedAttempt { step: step.clone(), failure };
-            settled = self.run_handler(claim, &name, failed, &mut remains).await;
+            settled = self.run_handler(claim, &name, failed, &mut remains, None).await;
         }
         self.settle(settled, remains, is_done).await;
     }
@@ -137,6 +137,11 @@ impl Desk {
     /// branch is needed.
     pub(super) async fn settle(&mut self, settled: Settled, remains: Remains, mut is_done: bool) {
         let Remains { id, attempt, left, mut is_clean, is_secured } = remains;
+        if self.is_suspended && matches!(settled, Settled::Released { failed: false }) {
+            return;
+        }
+        self.is_suspended = false;
+        self.forget_progress(&id).await;
         let failed = match settled {
             Settled::Released { failed } => {
                 is_done |= failed;
@@ -179,20 +184,13 @@ impl Desk {
         };
         let id = item.id.clone();
         let identity = self.identity(&id, number);
-        let workplace = match self.workplace(identity, self.tip()).await {
-            Ok(workplace) => workplace,
-            Err(failure) => {
-                let mut over = Over::failed(id, failure);
-                if let Some(limit) = self.limited.take() {
-                    over.outcome =
-                        Outcome::Limited { limit, duration_ms: 0, cost_usd: 0.0, secured: false };
-                }
-                return over;
-            }
-        };
-        let base = match self.base() {
-            Ok(base) => base,
-            Err(error) => return Over::broken(id, error.to_string()),
+        let suspended = claim.assignment.suspended.as_deref();
+        let ResumedWork { workplace, base } = match self.resume_work(&identity, suspended).await {
+            Some(resumed) => resumed,
+            None => match self.begin_work(identity).await {
+                Ok(begun) => begun,
+                Err(failure) => return self.not_begun(id, failure),
+            },
         };
         let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
         let mut ended = attempt::run(attempt).await;
@@ -204,6 +202,9 @@ impl Desk {
                 None
             }
         };
+        if ended.is_cut_off() {
+            ended.keep(self.suspend(&id, &workplace).await);
+        }
         if left.as_ref().is_some_and(|left| left.commits == 0 && left.head != base) {
             let message = "HEAD was left at a commit from before the item began";
             ended.fail(broken(message.to_owned()));
@@ -222,6 +223,28 @@ impl Desk {
         Over { id, outcome, left, is_clean }
     }
 
+    /// Makes the worktree ready for the first step of an item.
+    async fn begin_work(&mut self, identity: Identity) -> Result<ResumedWork, Failure> {
+        let workplace = self.workplace(identity, self.tip()).await?;
+        let base = self.base().map_err(|error| broken(error.to_string()))?;
+        Ok(ResumedWork { workplace, base })
+    }
+
+    /// Returns the end of an attempt that could not begin.
+    fn not_begun(&self, id: ItemId, failure: Failure) -> Over {
+        let mut over = Over::failed(id, failure);
+        if let Some(cut_off) = self.interruption.take() {
+            over.outcome = Outcome::CutOff {
+                cut_off,
+                work: Box::default(),
+                duration_ms: 0,
+                cost_usd: 0.0,
+                secured: false,
+            };
+        }
+        over
+    }
+
     /// Returns the commit that the attempt starts from.
     fn base(&self) -> Result<String, git::Error> {
         match &self.slot {
@@ -234,92 +257,6 @@ impl Desk {
     pub(super) fn tip(&self) -> String {
         let merges = self.crew.merges.as_ref();
         merges.map(super::merges::MergeQueue::tip).unwrap_or_default()
-    }
-
-    /// Makes the worktree ready for an item, at a commit.
-    pub(super) async fn workplace(
-        &mut self,
-        identity: Identity,
-        tip: String,
-    ) -> Result<Workplace, Failure> {
-        let temporary = self.crew.tools.state.join("tmp").join(self.agent.to_string());
-        crate::store::create_dir(&temporary).map_err(|error| broken(error.to_string()))?;
-        if self.crew.map.isolation == Isolation::Shared {
-            return Ok(self.workplace_at(identity));
-        }
-        let item = identity.item.as_ref().map(|item| item.id.clone());
-        let Some(id) = item else { return Err(broken("no item".to_owned())) };
-        let branch = item_branch(&self.crew.job, &id);
-        self.free_branch(&identity, &branch).await?;
-        if let Some(slot) = self.slot.take() {
-            self.slot = Some(self.lease(slot, branch.clone(), tip).await?);
-        } else {
-            self.slot = Some(self.create(branch.clone(), tip.clone()).await?);
-            let workplace = self.workplace_at(identity.clone());
-            workplace.tell(Event::WorktreeCreated {
-                path: workplace.tree.path().to_string_lossy().into_owned(),
-                branch: branch.clone(),
-                commit: workplace.tree.head().map_err(|error| broken(error.to_string()))?,
-            });
-            match furnish::furnish(&self.crew, &workplace).await {
-                Ok(kept) => {
-                    self.kept = kept;
-                    self.settle_in(branch.clone(), tip).await?;
-                }
-                Err(failure) => {
-                    // Half furnished, it would be missing something for the next item too.
-                    self.discard().await;
-                    return Err(failure);
-                }
-            }
-        }
-        if let Some(old) = self.old.take().filter(|old| old.branch != branch) {
-            self.crew.forget(old);
-        }
-        Ok(self.workplace_at(identity))
-    }
-
-    pub(super) fn workplace_at(&self, identity: Identity) -> Workplace {
-        let tree: &JobTree = self.slot.as_ref().map_or(&self.crew.job_tree, Slot::tree);
-        Workplace {
-            tools: Arc::clone(&self.crew.tools),
-            identity,
-            tree: tree.clone(),
-            supervisors: self.supervisors.clone(),
-            spent: std::sync::Mutex::default(),
-            allowance: self.allowance,
-            past: Arc::clone(&self.past),
-            commit_rules: CommitRules::new(self.kept.clone()),
-            limited: Arc::clone(&self.limited),
-            effects: Arc::clone(&self.effects),
-        }
-    }
-
-    async fn create(&self, branch: String, tip: String) -> Result<Slot, Failure> {
-        let (repo, path) = (self.crew.repo.clone(), self.path());
-        blocking(move || repo.create_slot(&path, &branch, &tip)).await
-    }
-
-    /// Makes a furnished worktree what it will be for later items, so that what it was
-    /// furnished with does not count as the work of the first one.
-    ///
-    /// What its setup committed goes too: later items do not begin from that either.
-    async fn settle_in(&mut self, branch: String, tip: String) -> Result<(), Failure> {
-        if self.kept.is_empty() {
-            return Ok(());
-        }
-        let Some(slot) = self.slot.take() else { return Ok(()) };
-        self.slot = Some(self.lease(slot, branch, tip).await?);
-        Ok(())
-    }
-
-    async fn lease(&self, mut slot: Slot, branch: String, tip: String) -> Result<Slot, Failure> {
-        let kept = self.kept.clone();
-        blocking(move || slot.lease(&branch, &tip, &kept).map(|()| slot)).await
-    }
-
-    fn path(&self) -> PathBuf {
-        self.crew.worktrees.join(self.agent.to_string())
     }
 
     /// Looks at what an attempt left behind.
@@ -345,6 +282,10 @@ impl Desk {
     /// Puts everything away for good.
     async fn leave(&mut self) {
         self.supervisors.close().await;
+        if self.is_suspended {
+            // Whoever resumes the job goes on in it.
+            self.slot = None;
+        }
         self.discard().await;
         if let Some(old) = self.old.take() {
             self.crew.forget(old);
@@ -384,6 +325,6 @@ fn counted(commits: u64) -> String {
     if commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") }
 }
 
-fn broken(why: String) -> Failure {
+pub(super) fn broken(why: String) -> Failure {
     worktree_fault(why)
 }

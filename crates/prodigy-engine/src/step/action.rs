@@ -42,13 +42,15 @@ pub(super) struct Try<'a> {
     pub(super) key: Option<&'a str>,
     /// Which try, from 1.
     pub(super) attempt: u32,
+    /// The key of its action, if it is the action of a step.
+    pub(super) action: Option<&'a str>,
     /// The most time left for it, from an enclosing limit.
     pub(super) within: Option<Duration>,
 }
 
 impl<'a> Try<'a> {
     pub(super) fn new(address: &'a StepAddress, attempt: u32, within: Option<Duration>) -> Self {
-        Self { address, key: None, attempt, within }
+        Self { address, key: None, attempt, action: None, within }
     }
 
     /// Returns the path of the step.

@@ -43,9 +43,18 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Looks at the worktree.
-    pub(super) fn of(workplace: &Workplace) -> Self {
-        Self { seen: look(workplace) }
+    /// Looks at the worktree. One that the agent changed before it was cut off is not as it was.
+    pub(super) fn of(workplace: &Workplace, action: Option<&str>) -> Self {
+        let begun = action.and_then(|action| workplace.progress().begin(action));
+        let is_changed = begun.is_some_and(|begun| begun.has_changes);
+        Self { seen: if is_changed { None } else { look(workplace) } }
+    }
+
+    /// Notes that an agent which is cut off has changed the worktree, unless it has not.
+    pub(super) fn note_changes(&self, workplace: &Workplace, action: Option<&str>) {
+        if let Some(action) = action.filter(|_| !self.is_unchanged(workplace)) {
+            workplace.progress().note_changes(action);
+        }
     }
 
     /// Returns whether it is certain that nothing was changed since.

@@ -6,6 +6,7 @@ use prodigy_core::{
     agent::{Heard, Limit, LimitKind, Usage, is_served},
     event::Event,
     failure::{Failure, FailureKind},
+    job::CutOff,
     policy::Allowance,
     vars::Vars,
     workflow::{Ability, AgentKind, AgentOptions, Step},
@@ -60,6 +61,10 @@ pub(super) async fn ask(
     which: Try<'_>,
     question: Question<'_>,
 ) -> Result<Output, Box<Failed>> {
+    if let Some(overspent) = workplace.tools.budget.overspent() {
+        workplace.interruption.set(CutOff::Budget(overspent));
+        return Err(Failed::bare(stopped()));
+    }
     let mut asking = Asking::new(workplace, step, vars, which, question).map_err(Failed::bare)?;
     let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
     if workplace.tools.sandbox.is_some() {
@@ -73,7 +78,7 @@ pub(super) async fn ask(
         let message = format!("cannot make a temporary directory: {error}");
         Failed::bare(file_failure(&error, &message))
     })?;
-    let before = Before::of(workplace);
+    let before = Before::of(workplace, which.action);
     let heard = asking.fill(&mut launch, &conversation, scratch.path())?;
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
@@ -114,7 +119,8 @@ pub(super) async fn ask(
     conversation.close(&report, failure.as_ref());
     asking.tell_report(&report, failure.as_ref());
     if let Some(limit) = report.limit {
-        workplace.limited.set(asking.explained(limit));
+        before.note_changes(workplace, which.action);
+        workplace.interruption.set(CutOff::Limit(asking.explained(limit)));
         return Err(Failed::of(stopped(), output, &ended.status));
     }
     match failure {
@@ -320,6 +326,9 @@ impl<'a> Asking<'a> {
         let kind = failure.map(|failure| failure.kind);
         let tells = self.agent.kind().is_able_to(Ability::Tokens);
         let served = report.limit.is_none() && is_served(kind, report.usage, tells);
+        if !tells || !report.usage.is_empty() {
+            self.workplace.progress().note_served();
+        }
         self.tell_usage(report.cost_usd, report.usage, report.model.clone(), served);
     }
 
@@ -336,6 +345,7 @@ impl<'a> Asking<'a> {
         let cost_usd = cost_usd.filter(|cost| cost.is_finite());
         let mut spent = self.workplace.spent.lock().unwrap_or_else(PoisonError::into_inner);
         *spent += cost_usd.unwrap_or_default();
+        self.workplace.tools.budget.add(cost_usd.unwrap_or_default());
         self.workplace.tell(Event::AgentUsage {
             step: self.which.path().to_owned(),
             agent: self.name.to_owned(),

@@ -30,6 +30,17 @@ impl CommitRules {
         Self { kept, before: Mutex::default() }
     }
 
+    /// Goes on with steps that were under way when their work was cut off.
+    pub(super) fn resume(&self, uncommitted: BTreeMap<String, Vec<UncommittedFile>>) {
+        let files = uncommitted.into_iter().map(|(step, files)| (step, files.into()));
+        *self.before() = files.collect();
+    }
+
+    /// Returns the files that were uncommitted when steps began that are under way.
+    pub(super) fn under_way(&self) -> BTreeMap<String, Vec<UncommittedFile>> {
+        self.before().iter().map(|(step, files)| (step.clone(), files.to_vec())).collect()
+    }
+
     fn before(&self) -> MutexGuard<'_, BTreeMap<String, Arc<[UncommittedFile]>>> {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -21,6 +21,7 @@ use super::{
     handler::{self, Handled},
     judge,
     output::{Failed, Output},
+    progress::FinishedAction,
 };
 use crate::root_dir::{MissingDirs, RootDir};
 
@@ -68,7 +69,9 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     let mut attempt = 1;
     let tried = tries(workplace, task, scope, &mut attempt).await;
     let finished = settle(workplace, task, scope, tried, attempt, begun).await;
-    workplace.forget_uncommitted(task);
+    if !matches!(finished, Finished::Interrupted) {
+        workplace.forget_uncommitted(task);
+    }
     if let (false, Finished::GoOn(done)) = (task.top_level, &finished) {
         tell_completed(workplace, task, done, begun.elapsed());
     }
@@ -112,8 +115,11 @@ async fn tries(
         let (then, log) = (AfterFailure::Retry, failed.output.log());
         let failure = &failed.failure;
         tell_failed(workplace, task.path(), *attempt, failure, then, begun.elapsed(), log);
+        // A try that was begun before the work was cut off was waited for then.
+        let is_known = workplace.progress().knows(task.path(), *attempt + 1);
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(wait), if !is_known => {}
+            () = std::future::ready(()), if is_known => {}
             () = workplace.tools.stop.requested() => {
                 return Err(Failed::bare(stopped()));
             }
@@ -152,17 +158,72 @@ pub(super) async fn once(
     tried
 }
 
-/// Carries out the action, then looks for everything that must hold after it.
+/// Carries out the action, unless it finished before the work was cut off, then has it judged.
 async fn whole(
     workplace: &Workplace,
     task: Task<'_>,
     scope: &mut Scope,
     attempt: u32,
 ) -> Result<Output, Box<Failed>> {
-    let Task { step, address, deadline, .. } = task;
     if workplace.is_over() {
         return Err(Failed::bare(stopped()));
     }
+    let progress = workplace.progress();
+    let key = progress.reach("act", task.path(), attempt);
+    let acted = match progress.recall::<FinishedAction>(&key) {
+        Some(finished) => {
+            if let StepAction::Foreach(_) = task.step.action {
+                // Everything in it has finished, too: only the variables are made once more.
+                let which = Try::new(task.address, attempt, None);
+                carry_out(workplace, task.step, scope, which).await.ok();
+            }
+            finished.restore(scope)
+        }
+        None => act(workplace, task, scope, attempt, key).await,
+    };
+    let output = acted?;
+    if let Some(validate) = &task.step.validate {
+        let judged = judge::satisfied(workplace, task, validate, scope, &output).await;
+        match judged {
+            Err(failure)
+                if failure.kind == FailureKind::ValidationFailed && !validate.fail_workflow =>
+            {
+                workplace.warn(task, format!("{}; it counts as done", failure.message));
+            }
+            judged => judged.map_err(|failure| Failed::with(failure, output.clone()))?,
+        }
+    }
+    Ok(output)
+}
+
+/// Carries out the action, and remembers how it ended if it was not cut off.
+async fn act(
+    workplace: &Workplace,
+    task: Task<'_>,
+    scope: &mut Scope,
+    attempt: u32,
+    key: String,
+) -> Result<Output, Box<Failed>> {
+    let acted = Box::pin(act_once(workplace, task, scope, attempt, &key)).await;
+    // A failure that comes while everything ends may come of that.
+    if acted.is_ok() || !workplace.is_over() {
+        let names = task.step.captures.iter().map(|capture| &capture.name);
+        let value = |name: &String| Some((name.clone(), scope.captures.get(name)?.clone()));
+        let finished = FinishedAction::of(&acted, names.filter_map(value).collect());
+        workplace.progress().remember(key, &finished);
+    }
+    acted
+}
+
+/// Carries out the action, then looks for everything that must hold after it.
+async fn act_once(
+    workplace: &Workplace,
+    task: Task<'_>,
+    scope: &mut Scope,
+    attempt: u32,
+    key: &str,
+) -> Result<Output, Box<Failed>> {
+    let Task { step, address, deadline, .. } = task;
     let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
         Some(Duration::ZERO) => {
             let failure = Failure::new(FailureKind::Timeout, "no time is left for this step");
@@ -171,8 +232,9 @@ async fn whole(
         rest => rest,
     };
     workplace.note_uncommitted(task).await.map_err(Failed::bare)?;
-    let before = if step.commit_required { head(workplace)? } else { String::new() };
-    let output = carry_out(workplace, step, scope, Try::new(address, attempt, within)).await?;
+    let before = head_before(workplace, step, key)?;
+    let which = Try { action: Some(key), ..Try::new(address, attempt, within) };
+    let output = carry_out(workplace, step, scope, which).await?;
     let fail = |failure: Failure| Failed::with(failure, output.clone());
     write_copy(workplace, step, scope, &output).map_err(fail)?;
     for capture in &step.captures {
@@ -193,18 +255,24 @@ async fn whole(
         let message = "the step made no commit, and `commit_required` is set";
         return Err(fail(output.failure(FailureKind::NoCommit, message)));
     }
-    if let Some(validate) = &step.validate {
-        let judged = judge::satisfied(workplace, task, validate, scope, &output).await;
-        match judged {
-            Err(failure)
-                if failure.kind == FailureKind::ValidationFailed && !validate.fail_workflow =>
-            {
-                workplace.warn(task, format!("{}; it counts as done", failure.message));
-            }
-            judged => judged.map_err(fail)?,
-        }
-    }
     Ok(output)
+}
+
+/// Returns the commit that was checked out when an action first began, if its step has to commit.
+///
+/// What an agent committed before a limit cut it off counts.
+fn head_before(workplace: &Workplace, step: &Step, key: &str) -> Result<String, Box<Failed>> {
+    let progress = workplace.progress();
+    let begun = progress.begin(key);
+    if !step.commit_required {
+        return Ok(String::new());
+    }
+    if let Some(head) = begun.and_then(|begun| begun.head) {
+        return Ok(head);
+    }
+    let head = head(workplace)?;
+    progress.note_head(key, &head);
+    Ok(head)
 }
 
 /// Returns whether a failed step may be tried again: nothing outside can have been changed,

@@ -115,12 +115,20 @@ async fn values(
             .map_err(|error| Failed::bare(template(&error)))?,
         ForeachInput::Command(script) => {
             let bound = bind(script, &scope.vars).map_err(Failed::bare)?;
+            let progress = workplace.progress();
+            let key = progress.reach("values", which.path(), which.attempt);
+            if let Some(values) = progress.recall(&key) {
+                return Ok(values);
+            }
             let output = shell(workplace, step, &scope.vars, which, "sh", &bound).await?;
             let text = output.whole(workplace, prodigy_core::capture::Stream::Stdout).map_err(
                 |message| Failed::bare(output.failure(FailureKind::ParseError, message)),
             )?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
-            lines.map(|line| Value::String(line.to_owned())).collect()
+            let lines = lines.take(each.max_items.unwrap_or(usize::MAX));
+            let values = lines.map(|line| Value::String(line.to_owned())).collect();
+            progress.remember(key, &values);
+            values
         }
     };
     if let Some(most) = each.max_items {

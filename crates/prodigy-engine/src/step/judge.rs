@@ -9,6 +9,7 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     workflow::{Step, StepAction, Validate},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -24,6 +25,7 @@ use crate::root_dir::{Error, RootDir};
 const RESULT_LIMIT: u64 = 1024 * 1024;
 
 /// What came of asking the judge.
+#[derive(Serialize, Deserialize)]
 struct Judgement {
     /// The whole verdict, for `${validation.…}`.
     fields: Map<String, Value>,
@@ -117,13 +119,20 @@ async fn judge(
         None => None,
     };
     let root = workplace.tree.path();
-    if let Some(shown) = &file {
+    let progress = workplace.progress();
+    let key = progress.reach("verdict", task.path(), 1);
+    let is_begun = progress.begin(&key).is_some();
+    let known = progress.recall::<Judgement>(&key);
+    if let Some(shown) = file.as_ref().filter(|_| known.is_none() && !is_begun) {
         clear(root, shown)?;
     }
     let is_agent = validate.steps.last().is_some_and(is_agent);
     let list = task.address.part("validate");
     let asked = sequence(workplace, &validate.steps, &list, task.deadline, scope).await;
     let Statement { text, failed } = heard(workplace, asked, is_agent)?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
     let unusable = |what: &str, why: &str| {
         let message = format!("the judge's {what} cannot be used: {why}");
         Failure::new(FailureKind::ValidationFailed, message)
@@ -141,7 +150,9 @@ async fn judge(
         let status = if failed.is_none() { "complete" } else { "incomplete" };
         Map::from_iter([("status".to_owned(), json!(status))])
     });
-    Ok(Judgement { fields, is_said, failed })
+    let judgement = Judgement { fields, is_said, failed };
+    progress.remember(key, &judgement);
+    Ok(judgement)
 }
 
 /// Returns what the judge's steps left, if they judged at all.

@@ -8,7 +8,6 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    sync::OnceLock,
 };
 
 use prodigy_core::{
@@ -48,6 +47,8 @@ pub(super) struct Conversation {
 enum Cut {
     /// In the same worktree.
     Here,
+    /// In the same worktree, which was brought back to an earlier state.
+    Before,
     /// In another one, which is gone.
     Elsewhere,
 }
@@ -61,7 +62,7 @@ struct Record {
     /// Whether it is over: the next prompt begins another one.
     #[serde(default)]
     is_over: bool,
-    /// The worktree of the last prompt.
+    /// The run of the work that the last prompt was part of.
     place: String,
     /// What was used in it so far.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
@@ -92,12 +93,17 @@ impl Conversation {
         let uuid = found.unwrap_or_else(|| name(identity, step, MOST));
         let path = file(&uuid);
         let before = read(&path);
-        let place = place(workplace);
+        let progress = workplace.progress();
+        let place = progress.place().to_owned();
         let own = before.as_ref().and_then(|before| before.session.clone());
         let own = own.filter(|name| is_session_name(name));
         let id = own.unwrap_or_else(|| uuid.clone());
-        let is_here = before.as_ref().is_some_and(|before| before.place == place);
-        let cut = if is_here { Cut::Here } else { Cut::Elsewhere };
+        let is_here = before.as_ref().is_some_and(|before| progress.is_here(&before.place));
+        let cut = match is_here {
+            true => Cut::Here,
+            false if progress.is_resumed() => Cut::Before,
+            false => Cut::Elsewhere,
+        };
         let kept = workplace.kept_for(agent, step);
         let looked_in = kept.clone().or_else(|| agent.directory(env));
         let resumes = looked_in.is_some_and(|it| agent.recall(&id, cwd, &it)).then_some(cut);
@@ -126,6 +132,11 @@ impl Conversation {
             Cut::Here => Some(
                 "You were cut off before you had finished. The files are as you left them; go on \
                  with this:",
+            ),
+            Cut::Before => Some(
+                "You were cut off before you had finished. The worktree was brought back to an \
+                 earlier state: what you changed last is not in it. Look at its files and commits, \
+                 and go on with this:",
             ),
             Cut::Elsewhere => Some(
                 "You were cut off before you had finished. This is a fresh worktree: what you \
@@ -177,13 +188,6 @@ impl Conversation {
 fn read(file: &Path) -> Option<Record> {
     let text = store::read_bounded(file, RECORD_LIMIT).ok()??;
     serde_json::from_slice(&text).ok()
-}
-
-/// Returns what tells one worktree from a later one at the same path.
-fn place(workplace: &Workplace) -> String {
-    static RUN: OnceLock<u32> = OnceLock::new();
-    let run = RUN.get_or_init(|| getrandom::u32().unwrap_or_default());
-    format!("{}-{run:08x}", workplace.attempt())
 }
 
 /// Returns the name of a session: a UUID that follows from what it is for.

@@ -16,15 +16,12 @@ use prodigy_core::{
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
     policy::{Allowance, Retry},
-    vars::Vars,
     workflow::{EnvVar, StepAddress},
 };
-use serde_json::Value;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
-    CommitRules, KnownEffects, Limited, Past,
-    action::Try,
+    BudgetGate, CommitRules, Interruption, KnownEffects, Past, Progress, SavedProgress,
     confine::Confined,
     fault::{fault, not_launched},
     flow::stopped,
@@ -92,8 +89,10 @@ pub struct Workplace {
     pub spent: Mutex<f64>,
     /// What the item may cost, if that is limited.
     pub allowance: Option<Allowance>,
-    /// The limit of an account that an agent ran into: nothing more is begun.
-    pub limited: Arc<Limited>,
+    /// The limit or the budget that cut the work off: nothing more is begun.
+    pub interruption: Arc<Interruption>,
+    /// The progress of the item or step that is under way.
+    pub progress: Mutex<Arc<Progress>>,
     /// What is known of the changes that the steps make outside.
     pub effects: Arc<KnownEffects>,
     /// What went wrong before.
@@ -142,6 +141,8 @@ pub struct Tools {
     pub patience: Retry,
     /// The longest a step may print nothing, unless it says otherwise.
     pub idle_timeout: Option<Duration>,
+    /// The budgets, which are looked at before every agent.
+    pub budget: BudgetGate,
     /// Ends everything.
     pub stop: Stop,
     /// Where the job hears what happens inside steps.
@@ -159,7 +160,10 @@ impl Tools {
 impl Workplace {
     /// Tells the job what happened inside a step.
     pub fn tell(&self, event: Event) {
-        self.tools.tell(self.fact(event));
+        // An earlier run of the same work may have recorded it.
+        if self.progress().is_news(&event) {
+            self.tools.tell(self.fact(event));
+        }
     }
 
     /// Tells the job of a change outside, and waits until that is on disk.
@@ -195,10 +199,40 @@ impl Workplace {
         }
     }
 
-    /// Returns whether nothing more may be begun: the run was stopped, or an account has
-    /// reached its limit.
+    /// Returns whether nothing more may be begun: the run was stopped, or a limit or a budget cut
+    /// the work off.
     pub(super) fn is_over(&self) -> bool {
-        self.tools.stop.is_requested() || self.limited.is_reached()
+        self.tools.stop.is_requested() || self.interruption.is_set()
+    }
+
+    /// Returns the progress of the item or step that is under way.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Begins an item or a step.
+    pub fn begin_work(&self) {
+        self.commit_rules.resume(BTreeMap::new());
+        self.set_progress(Progress::default());
+    }
+
+    /// Goes on with an item or a step that was cut off; `is_as_left` says whether the worktree is
+    /// as it was then.
+    pub fn resume_work(&self, saved: SavedProgress, is_as_left: bool) {
+        self.commit_rules.resume(saved.uncommitted.clone());
+        let progress = Progress::new(Some(saved));
+        self.set_progress(if is_as_left { progress } else { progress.elsewhere() });
+    }
+
+    fn set_progress(&self, progress: Progress) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(progress);
+    }
+
+    /// Returns the progress as it is stored when the work is cut off.
+    pub fn save_progress(&self) -> SavedProgress {
+        let mut saved = self.progress().saved();
+        saved.uncommitted = self.commit_rules.under_way();
+        saved
     }
 
     /// Returns what agents said they cost so far.
@@ -219,65 +253,6 @@ impl Workplace {
             self.tell(Event::GitTampering { changes });
         }
         Ok(())
-    }
-
-    /// Returns the environment of a step.
-    pub(super) fn environment(
-        &self,
-        step_env: &[EnvVar],
-        which: Try<'_>,
-        vars: &Vars,
-    ) -> Result<Vec<(OsString, OsString)>, Failure> {
-        let mut env = self.tools.base_env.clone();
-        // What the workflow sets may build on what was there before, and is built once.
-        let mut outer = Vars::default();
-        if !self.tools.env.is_empty() {
-            outer = vars.clone();
-            outer.set("env", visible(&self.tools.base_env));
-        }
-        let workflow_env = self.tools.env.iter().map(|var| (var, &outer));
-        for (var, vars) in workflow_env.chain(step_env.iter().map(|var| (var, vars))) {
-            let value = var.value.render(vars).map_err(|error| {
-                let message = format!("environment variable `{}`: {error}", var.name);
-                Failure::new(FailureKind::TemplateError, message)
-            })?;
-            if value.contains('\0') {
-                let message = format!("environment variable `{}` holds a NUL byte", var.name);
-                return Err(Failure::new(FailureKind::TemplateError, message));
-            }
-            set(&mut env, &var.name, value);
-        }
-        for (name, value) in &self.tools.secrets {
-            set(&mut env, name, value);
-        }
-        let (job, item) = (&self.identity.job, self.identity.item_name());
-        // Whoever works for an item wants to know about the item's attempts.
-        let attempt = self.identity.item.as_ref().map_or(which.attempt, |item| item.attempt);
-        let key = which.key.map(str::to_owned);
-        let key = key.unwrap_or_else(|| self.effect_key(which.address, None));
-        set(&mut env, "PRODIGY_JOB_ID", job.as_str());
-        set(&mut env, "PRODIGY_ITEM_ID", item);
-        set(&mut env, "PRODIGY_ATTEMPT", attempt.to_string());
-        set(&mut env, "PRODIGY_WORKTREE", self.tree.path());
-        set(&mut env, "PRODIGY_IDEMPOTENCY_KEY", key);
-        set(&mut env, "PRODIGY_RESULT_FILE", self.result_file(which.path()));
-        set(&mut env, "PRODIGY_AUTOMATION", "true");
-        set(&mut env, process::JOB_MARKER, &self.tools.state);
-        Ok(env)
-    }
-
-    /// Returns the file in which a step may say why it failed.
-    pub(super) fn result_file(&self, step: &str) -> PathBuf {
-        self.temporary().join(format!("result-{}.json", prodigy_core::ids::safe_name(step)))
-    }
-
-    /// Returns the directory for temporary files; agents do not share one.
-    pub fn temporary(&self) -> PathBuf {
-        let directory = self.tools.state.join("tmp");
-        match &self.identity.item {
-            Some(item) => directory.join(item.agent.to_string()),
-            None => directory,
-        }
     }
 
     /// Runs a program under a supervisor, and returns the number of its log files.
@@ -372,22 +347,5 @@ impl Workplace {
     pub(super) fn log_file(&self, slot: u32, which: LogFile) -> PathBuf {
         let item = self.identity.item.as_ref().map(|item| &item.id);
         self.tools.layout.log_file(&self.identity.job, item, self.attempt(), slot, which)
-    }
-}
-
-/// Returns an environment as `${env.NAME}` shows it.
-pub fn visible(env: &[(OsString, OsString)]) -> Value {
-    let pairs = env.iter().filter_map(|(name, value)| {
-        Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
-    });
-    Value::Object(pairs.collect())
-}
-
-/// Sets a variable, replacing one of the same name.
-fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: impl Into<OsString>) {
-    let value = value.into();
-    match env.iter_mut().find(|(have, _)| have == name) {
-        Some((_, have)) => *have = value,
-        None => env.push((name.into(), value)),
     }
 }

@@ -140,6 +140,11 @@ impl Layout {
         self.state_dir(job).join("in-flight")
     }
 
+    /// Returns the file with the progress of an item, or of a step of the job, that is suspended.
+    pub fn progress_file(&self, job: &JobId, name: &str) -> PathBuf {
+        self.state_dir(job).join("progress").join(format!("{name}.json"))
+    }
+
     /// Returns where the data of items is that was changed by hand.
     pub fn edits_dir(&self, job: &JobId) -> PathBuf {
         self.state_dir(job).join("edited")

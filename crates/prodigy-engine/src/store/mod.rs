@@ -50,7 +50,7 @@ pub use relocation::Relocation;
 pub use repair::{Damage, Health, Repaired, inspect, repair, set_views_aside};
 pub use results::ResultsFile;
 pub use segment::last_segment;
-pub use spending::{Daybook, Spent, day_of, days, read_day};
+pub use spending::{Daybook, Spent, TodaySpend, day_of, days, read_day};
 pub use spool::{Spool, SpooledItem};
 pub use syncer::SyncTicket;
 pub use tombstone::{

@@ -569,6 +569,10 @@ mod tests {
             ("handler-20261118-090000-b7c8", include_str!("../../tests/golden/v1/handler.jsonl")),
             ("cut-20261118-110000-c8d9", include_str!("../../tests/golden/v1/lost-end.jsonl")),
             ("guarded-20261118-120000-d9ea", include_str!("../../tests/golden/v1/guarded.jsonl")),
+            (
+                "suspended-20261118-130000-eafb",
+                include_str!("../../tests/golden/v1/suspended.jsonl"),
+            ),
         ];
         for (job, golden) in goldens {
             is_read(job, golden);

@@ -185,9 +185,51 @@ impl Daybook {
     }
 }
 
+/// The spending of all jobs of a day, as one of them reads it beside its dispatcher.
+#[derive(Debug)]
+pub struct TodaySpend {
+    directory: PathBuf,
+    repo: RepoName,
+    job: JobId,
+    /// What the job has cost up to its last line.
+    noted_usd: f64,
+    day: Option<Day>,
+}
+
+impl TodaySpend {
+    /// Begins with a job that has cost so much, all of which is noted.
+    pub fn new(layout: &Layout, job: &JobId, noted_usd: f64) -> Self {
+        let (directory, repo) = (Layout::spending_dir(layout.home()), layout.repo().clone());
+        Self { directory, repo, job: job.clone(), noted_usd, day: None }
+    }
+
+    /// Returns what all jobs have spent on the day of `now`; `total_usd` is what this one has cost.
+    pub fn usd(&mut self, now: Timestamp, total_usd: f64) -> Result<f64, Error> {
+        let date = day_of(now);
+        let mut day = match self.day.take() {
+            Some(day) if day.date == date => day,
+            Some(_) | None => Day { date, read_to: 0, sum_usd: 0.0 },
+        };
+        let (repo, job, noted_usd) = (&self.repo, &self.job, &mut self.noted_usd);
+        day.read_each(&self.directory, |spent| {
+            if spent.repo == *repo && spent.job_id == *job {
+                *noted_usd = noted_usd.max(spent.total_usd);
+            }
+        })?;
+        let sum_usd = day.sum_usd;
+        self.day = Some(day);
+        Ok(sum_usd + (total_usd - self.noted_usd).max(0.0))
+    }
+}
+
 impl Day {
     /// Reads what is new.
     fn read_on(&mut self, directory: &Path) -> Result<(), Error> {
+        self.read_each(directory, |_| ())
+    }
+
+    /// Reads what is new, and calls `each` with it.
+    fn read_each(&mut self, directory: &Path, mut each: impl FnMut(&Spent)) -> Result<(), Error> {
         let path = day_file(directory, self.date);
         let Some(file) = opened(&path)? else { return Ok(()) };
         let length = file.metadata().map_err(|error| Error::io("look at", &path, error))?.len();
@@ -196,7 +238,10 @@ impl Day {
             (self.read_to, self.sum_usd) = (0, 0.0);
         }
         let sum_usd = &mut self.sum_usd;
-        let each = |spent: Spent| *sum_usd += spent.cost_usd;
+        let each = |spent: Spent| {
+            each(&spent);
+            *sum_usd += spent.cost_usd;
+        };
         self.read_to = lines(&path, file, self.read_to, each)?;
         Ok(())
     }

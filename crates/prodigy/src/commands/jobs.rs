@@ -34,7 +34,7 @@ use crate::{
     report::{
         checkout, guarded, kept_work, limited,
         money::{Money, today_usd, total},
-        warnings,
+        suspended, warnings,
     },
 };
 
@@ -296,6 +296,9 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
     }
     facts.extend(summary.worktree.clone().map(|path| ("worktree", path)));
     facts.extend(kept_work::entry_lines(&summary.kept).into_iter().map(|line| ("kept", line)));
+    if is_open(row.status) {
+        facts.extend(suspended::line(&summary.suspended).map(|line| ("suspended", line)));
+    }
     match &summary.end {
         Some(End::Failed { step, failure }) => {
             facts.push(("failure", format!("step {step}: {}: {}", failure.kind, failure.message)));

@@ -165,6 +165,7 @@ impl Teller {
             | Event::AgentUsage { .. }
             | prodigy_core::agent_news!()
             | Event::AgentReleased { .. }
+            | Event::WorkSuspended(_)
             | Event::QuotaPaused(_)
             | Event::QuotaWarned { .. }
             | Event::QuotaResumed {}

@@ -140,6 +140,7 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
         | Event::AgentSessionStarted { .. }
         | Event::AgentToolUsed { .. }
         | Event::AgentReleased { .. }
+        | Event::WorkSuspended(_)
         | Event::QuotaWarned { .. }
         | Event::ConcurrencyChanged { .. }
         | Event::WorktreeCreated { .. }

@@ -23,6 +23,7 @@ pub(crate) mod rehearsal;
 pub(crate) mod replays;
 pub(crate) mod step_summary;
 pub(crate) mod summary;
+pub(crate) mod suspended;
 mod ticker;
 mod totals;
 pub(crate) mod warnings;

@@ -156,6 +156,7 @@ impl Account {
             | Event::AgentCompleted(_)
             | Event::AgentFailed(_)
             | Event::AgentRetrying { .. }
+            | Event::WorkSuspended(_)
             | Event::ReplayStarted { .. }
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }

@@ -16,7 +16,7 @@ use super::{
     lines::count,
     money::{self, Money},
     notebook::Notebook,
-    warnings,
+    suspended, warnings,
 };
 use crate::output::{Output, one_line};
 
@@ -127,6 +127,9 @@ impl Over<'_> {
         // Of a rehearsal nothing is left to look at.
         let events = Some(events.as_str()).filter(|_| !self.is_rehearsal);
         warnings::show(&self.notebook.warnings, events, out);
+        if !self.is_rehearsal {
+            suspended::summary_lines(self.job).iter().for_each(|line| out.note(line));
+        }
         let money = self.money();
         for (name, parts) in [("cost", money.details()), ("budget", money.left())] {
             if !parts.is_empty() {

@@ -100,14 +100,17 @@ map:
 ";
 
 #[test]
-fn what_is_under_way_may_finish_when_the_money_is_spent() {
+fn no_agent_starts_when_the_money_is_spent_and_its_item_goes_on_later() {
     let world = map_world(RICH_AND_SLOW);
     let mut run = started(&world);
     run.until(&world, "the money is spent", || has_told(&world, "budget_exceeded"));
     fs::write(world.root().join("go"), "").unwrap();
     assert_code(&run.seen(&world), 6);
-    assert_eq!(counts(&world), (2, 0, 0));
+    assert_eq!(counts(&world), (1, 0, 0));
     assert_eq!(of_type(&world, "agent_started").len(), 2);
+    assert_eq!(of_type(&world, "work_suspended")[0]["finished_steps"], 1);
+    assert_code(&world.prodigy(&["resume", "job", "--budget-usd", "10"]), 0);
+    assert_eq!(counts(&world), (3, 0, 0));
 }
 
 #[test]

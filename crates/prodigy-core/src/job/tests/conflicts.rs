@@ -19,8 +19,9 @@ impl World {
         Some(match self.fates.next().unwrap_or(Fate::Commits) {
             Fate::Hangs => return None,
             fate @ (Fate::Limited | Fate::Broke) => {
-                let (limit, secured) = (limit(fate, self.now), true);
-                ItemInput::Limited { agent, item, limit, duration_ms, cost_usd, secured }
+                let cut_off = CutOff::Limit(limit(fate, self.now));
+                let (work, secured) = (Box::default(), true);
+                ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured }
             }
             fate @ (Fate::Fails | Fate::FailsEarly | Fate::TimesOut | Fate::Overloaded) => {
                 let failure = failure(fate);

@@ -318,6 +318,12 @@ pub static QUOTA: RecordShape = RecordShape {
             "Starts fewer items from this share of the limit on.",
         )
         .or("off"),
+        KeyShape::new(
+            "max_restarts",
+            Shape::Integer { min: 0, max: LARGEST },
+            "How often a limit may cut an item or a step off without a further finished step.",
+        )
+        .or("5"),
     ]],
     choice: None,
     rule: None,

@@ -29,7 +29,9 @@ impl Lower<'_> {
         let on_limit = fields.take("on_limit").and_then(|node| self.word(node, ON_LIMIT));
         let max_wait = fields.take("max_wait").and_then(|node| self.duration(node));
         let throttle_at = fields.take("throttle_at").and_then(|node| self.number(node, 0.0, 1.0));
+        let max_restarts = fields.take("max_restarts").and_then(|node| self.whole(node));
         self.finish(fields);
-        Some(QuotaPolicy { on_limit: on_limit.unwrap_or_default(), max_wait, throttle_at })
+        let on_limit = on_limit.unwrap_or_default();
+        Some(QuotaPolicy { on_limit, max_wait, throttle_at, max_restarts })
     }
 }

@@ -6,6 +6,7 @@ use prodigy_core::{
 };
 
 use super::line::brief;
+use crate::report::count;
 
 /// Returns what an event about limits or money says, if it is one.
 pub(super) fn spending(event: &Event) -> Option<String> {
@@ -23,6 +24,10 @@ pub(super) fn spending(event: &Event) -> Option<String> {
         format!("{step}  {}  {}", brief(agent), brief(message))
     } else if let Event::AgentReleased { reason, .. } = event {
         format!("not charged  {}", brief(reason))
+    } else if let Event::WorkSuspended(work) = event {
+        let step = work.step.as_ref().map(|step| format!("{step}  ")).unwrap_or_default();
+        let kept = if work.snapshot.is_some() { "worktree kept" } else { "starts over" };
+        format!("{step}{kept}  {} finished", count(work.finished_steps, "step"))
     } else if let Event::QuotaPaused(paused) = event {
         let QuotaPaused { limit, paused_until, .. } = &**paused;
         let until = paused_until.map(|until| format!("until {until:.0}  ")).unwrap_or_default();

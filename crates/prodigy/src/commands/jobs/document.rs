@@ -4,7 +4,7 @@ use prodigy_core::{Timestamp, job::JobStatus};
 use serde_json::{Value, json};
 
 use super::{Row, is_open, items, money, took};
-use crate::report::kept_work;
+use crate::report::{kept_work, suspended};
 
 /// Returns a job as JSON.
 pub(super) fn document(row: &Row, now: Timestamp) -> Value {
@@ -14,6 +14,10 @@ pub(super) fn document(row: &Row, now: Timestamp) -> Value {
         document.extend(money);
         if row.summary.checkout_in_all > 0 {
             document.insert("checkout_changes".to_owned(), json!(row.summary.checkout));
+        }
+        if !row.summary.suspended.is_empty() {
+            let suspended = suspended::document(&row.summary.suspended);
+            document.insert("suspended".to_owned(), suspended);
         }
         if !row.summary.guarded.is_empty() {
             document.insert("guarded_files".to_owned(), json!(row.summary.guarded));

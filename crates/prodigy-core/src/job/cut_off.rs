@@ -1,0 +1,94 @@
+//! What becomes of an item whose attempt was cut off by a limit or a budget.
+
+use super::{
+    Action, Decision, Stage, SuspendedWork,
+    conflict::Took,
+    items::ItemAction,
+    map::ItemState,
+    verdict::{CutWork, Scene, about},
+};
+use crate::{
+    event::{AfterAttempt, AgentFailed, Event, Fact},
+    failure::{Failure, FailureKind},
+    ids::AgentId,
+};
+
+impl Scene<'_> {
+    /// Puts an item back whose attempt, handler or resolution was cut off. Nothing is charged to
+    /// it, and it keeps what it has.
+    pub(super) fn cut_off(&self, agent: AgentId, at: u32, cut: CutWork) -> Decision {
+        let Some(item) = self.busy_with(agent, at) else { return Decision::default() };
+        let CutWork { cut_off, work, took, secured } = cut;
+        let reason = cut_off.message();
+        let is_attempt = matches!(item.stage, Stage::Running { .. });
+        let work = cut_off.suspend(work);
+        let (before, quota) = (item.suspended.as_deref(), self.surroundings.spending.quota);
+        let failure = if item.is_uncertain() && is_attempt {
+            // Nobody knows how far it had come, so it cannot just be made again.
+            Some(Failure::new(FailureKind::Interrupted, reason.clone()))
+        } else {
+            SuspendedWork::exhausted(before, &work, quota, &reason)
+        };
+        let paused = cut_off.pause(self.job, None, self.surroundings);
+        let paused = paused.map(Fact::from);
+        if let Some(failure) = failure {
+            let mut decision = self.end_cut_off(agent, at, item, failure, took, secured);
+            // Until it has failed for good, the outcome comes once more.
+            let is_over = !decision.facts.is_empty();
+            decision.facts.extend(paused.filter(|_| is_over));
+            return decision;
+        }
+        let mut facts = Vec::new();
+        if work.is_worth_recording() {
+            facts.push(about(item, Some(agent), Event::WorkSuspended(Box::new(work))));
+        }
+        let Took { duration_ms, cost_usd } = took;
+        let event = Event::AgentReleased { reason, duration_ms, cost_usd };
+        facts.push(about(item, Some(agent), event));
+        facts.extend(paused);
+        let release = ItemAction::Release { agent, failed: false };
+        Decision { facts, actions: vec![Action::Item(release)], tick: true, wake: None }
+    }
+
+    /// Returns an item that this agent is busy with.
+    fn busy_with(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
+        let is_busy = self.map.running().get(&agent) == Some(&at);
+        self.map.item(at).filter(|_| is_busy)
+    }
+
+    /// Ends what an agent was busy with for good.
+    fn end_cut_off(
+        &self,
+        agent: AgentId,
+        at: u32,
+        item: &ItemState,
+        failure: Failure,
+        took: Took,
+        secured: bool,
+    ) -> Decision {
+        let secure = || Decision::act(Action::Item(ItemAction::Secure { agent, goes_on: false }));
+        if let Stage::Handling { failed, .. } = &item.stage {
+            if !secured {
+                return secure();
+            }
+            // Older versions did not record why the attempt failed.
+            let why = failed.as_ref().map_or_else(|| failure.clone(), |it| it.failure.clone());
+            return self.handled(agent, at, why, Some(failure));
+        }
+        if let Stage::Resolving { .. } = &item.stage {
+            return self.unresolved(agent, at, failure, took);
+        }
+        let Took { duration_ms, cost_usd } = took;
+        let failed = AgentFailed {
+            attempt: 0,
+            correlation_id: String::new(),
+            step: None,
+            name: None,
+            failure,
+            duration_ms,
+            cost_usd,
+            then: AfterAttempt::DeadLetter,
+        };
+        self.give_up(agent, at, failed, secured)
+    }
+}

@@ -1,0 +1,104 @@
+//! Providing the worktree that an attempt works in.
+
+use std::{path::PathBuf, sync::Arc};
+
+use prodigy_core::{event::Event, failure::Failure, workflow::Isolation};
+
+use super::{
+    crew::item_branch,
+    furnish,
+    worker::{Desk, blocking, broken},
+};
+use crate::{
+    git::{JobTree, Slot},
+    step::{CommitRules, Identity, Workplace},
+};
+
+impl Desk {
+    /// Makes the worktree ready for an item, at a commit.
+    pub(super) async fn workplace(
+        &mut self,
+        identity: Identity,
+        tip: String,
+    ) -> Result<Workplace, Failure> {
+        let temporary = self.crew.tools.state.join("tmp").join(self.agent.to_string());
+        crate::store::create_dir(&temporary).map_err(|error| broken(error.to_string()))?;
+        if self.crew.map.isolation == Isolation::Shared {
+            return Ok(self.workplace_at(identity));
+        }
+        let item = identity.item.as_ref().map(|item| item.id.clone());
+        let Some(id) = item else { return Err(broken("no item".to_owned())) };
+        let branch = item_branch(&self.crew.job, &id);
+        self.free_branch(&identity, &branch).await?;
+        if let Some(slot) = self.slot.take() {
+            self.slot = Some(self.lease(slot, branch.clone(), tip).await?);
+        } else {
+            self.slot = Some(self.create(branch.clone(), tip.clone()).await?);
+            let workplace = self.workplace_at(identity.clone());
+            workplace.tell(Event::WorktreeCreated {
+                path: workplace.tree.path().to_string_lossy().into_owned(),
+                branch: branch.clone(),
+                commit: workplace.tree.head().map_err(|error| broken(error.to_string()))?,
+            });
+            match furnish::furnish(&self.crew, &workplace).await {
+                Ok(kept) => {
+                    self.kept = kept;
+                    self.settle_in(branch.clone(), tip).await?;
+                }
+                Err(failure) => {
+                    // Half furnished, it would be missing something for the next item too.
+                    self.discard().await;
+                    return Err(failure);
+                }
+            }
+        }
+        if let Some(old) = self.old.take().filter(|old| old.branch != branch) {
+            self.crew.forget(old);
+        }
+        Ok(self.workplace_at(identity))
+    }
+
+    pub(super) fn workplace_at(&self, identity: Identity) -> Workplace {
+        let tree: &JobTree = self.slot.as_ref().map_or(&self.crew.job_tree, Slot::tree);
+        Workplace {
+            tools: Arc::clone(&self.crew.tools),
+            identity,
+            tree: tree.clone(),
+            supervisors: self.supervisors.clone(),
+            spent: std::sync::Mutex::default(),
+            allowance: self.allowance,
+            past: Arc::clone(&self.past),
+            commit_rules: CommitRules::new(self.kept.clone()),
+            interruption: Arc::clone(&self.interruption),
+            progress: std::sync::Mutex::default(),
+            effects: Arc::clone(&self.effects),
+        }
+    }
+
+    async fn create(&self, branch: String, tip: String) -> Result<Slot, Failure> {
+        let (repo, path) = (self.crew.repo.clone(), self.path());
+        blocking(move || repo.create_slot(&path, &branch, &tip)).await
+    }
+
+    /// Makes a furnished worktree what it will be for later items, so that what it was
+    /// furnished with does not count as the work of the first one.
+    ///
+    /// What its setup committed goes too: later items do not begin from that either.
+    async fn settle_in(&mut self, branch: String, tip: String) -> Result<(), Failure> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        let Some(slot) = self.slot.take() else { return Ok(()) };
+        self.slot = Some(self.lease(slot, branch, tip).await?);
+        Ok(())
+    }
+
+    async fn lease(&self, mut slot: Slot, branch: String, tip: String) -> Result<Slot, Failure> {
+        let kept = self.kept.clone();
+        blocking(move || slot.lease(&branch, &tip, &kept).map(|()| slot)).await
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.crew.worktrees.join(self.agent.to_string())
+    }
+}

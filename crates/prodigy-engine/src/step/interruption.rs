@@ -1,0 +1,28 @@
+//! What ends everything in a workplace although nobody stopped the run.
+
+use std::sync::{Mutex, PoisonError};
+
+use prodigy_core::job::CutOff;
+
+/// The limit of an account that an agent ran into, or the budget that is spent.
+///
+/// It ends whatever is under way in its workplace: no retry and no handler can help.
+#[derive(Debug, Default)]
+pub struct Interruption(Mutex<Option<CutOff>>);
+
+impl Interruption {
+    /// Cuts off what is under way.
+    pub(super) fn set(&self, cut_off: CutOff) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut_off);
+    }
+
+    /// Returns whether something cut off what is under way.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns the cause, and forgets it.
+    pub fn take(&self) -> Option<CutOff> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

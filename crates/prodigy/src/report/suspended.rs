@@ -1,0 +1,64 @@
+//! Work that waits in the middle, for people and as JSON.
+
+use prodigy_core::{
+    event::PauseReason,
+    job::{End, Job, Stage, SuspendedSummary},
+};
+use serde_json::{Value, json};
+
+use super::lines::count;
+
+/// Returns what a job keeps of the work that a limit or a budget cut off, and what it does not.
+pub(super) fn summary_lines(job: &Job) -> Vec<String> {
+    let is_cut_off = matches!(
+        &job.end,
+        Some(End::Paused { reason: PauseReason::Budget | PauseReason::UsageLimit, .. })
+    );
+    let mut summary = SuspendedSummary::default();
+    let mut lost = 0;
+    for item in job.map.iter().flat_map(|map| &map.items) {
+        match &item.suspended {
+            Some(work) if work.snapshot.is_some() => {
+                summary.items.insert(item.id.clone(), work.finished_steps);
+            }
+            Some(_) | None => {
+                lost += u32::from(item.is_stopped && matches!(item.stage, Stage::Pending));
+            }
+        }
+    }
+    let kept = job.suspended.as_ref().filter(|work| work.snapshot.is_some());
+    summary.step = kept.and_then(|work| Some((work.step.clone()?, work.finished_steps)));
+    let mut lines: Vec<String> = line(&summary).map(|line| format!("kept: {line}")).collect();
+    if is_cut_off && lost > 0 {
+        let items = count(lost, "item");
+        let they_start = if lost == 1 { "it starts" } else { "they start" };
+        lines.push(format!("not kept: {items} ended in the middle; {they_start} over"));
+    }
+    lines
+}
+
+/// Says which work waits in the middle.
+pub(crate) fn line(summary: &SuspendedSummary) -> impl Iterator<Item = String> {
+    let of_items = (!summary.items.is_empty()).then(|| {
+        let number = u32::try_from(summary.items.len()).unwrap_or(u32::MAX);
+        let steps = summary.items.values().copied().fold(0, u32::saturating_add);
+        let (wait, they_go) = if number == 1 { ("waits", "it goes") } else { ("wait", "they go") };
+        let (items, steps) = (count(number, "item"), count(steps, "finished step"));
+        format!("{items} {wait} in the middle with {steps}; {they_go} on from there")
+    });
+    let of_step = summary.step.as_ref().map(|(step, finished)| {
+        let finished = count(*finished, "finished step");
+        format!("step {step} waits in the middle with {finished}; it goes on from there")
+    });
+    of_items.into_iter().chain(of_step)
+}
+
+/// Returns the work that waits in the middle as JSON.
+pub(crate) fn document(summary: &SuspendedSummary) -> Value {
+    let step = summary.step.as_ref();
+    json!({
+        "items": summary.items,
+        "step": step.map(|(step, _)| step),
+        "finished_steps": step.map(|(_, finished)| finished),
+    })
+}
