@@ -45,13 +45,14 @@ pub(super) fn read(message: &Message, at: SystemTime) -> ModelRequest {
     request
 }
 
-/// Takes in a message of the user, or the results that the agent sends in the user's name.
+/// Takes in a message of the user, or the results that the agent sends in the user's name: with
+/// those comes what the user says when a turn that was cut off goes on.
 fn heard(request: &mut ModelRequest, said: &Value) {
     let is_result = |part: &&Value| text(part, "type") == "tool_result";
     let results = list(said, "content").iter().filter(is_result).count();
     if results > 0 {
+        request.begins = false;
         request.results += results;
-        return;
     }
     let words: Vec<_> = texts(said, "content")
         .into_iter()

@@ -107,6 +107,14 @@ pub(super) fn reply(behaviour: &Behaviour, item: &str, results: usize) -> Reply 
         Behaviour::RateLimited => Reply::Fault(Fault::Rate),
         Behaviour::Limit(until) => Reply::Fault(Fault::Limit(*until)),
         Behaviour::LimitFor(wait) => Reply::Fault(Fault::Limit(seconds_in(*wait))),
+        Behaviour::CommitThenLimit(wait) => match results {
+            0 | 1 => say(work(item, results)),
+            _ => Reply::Fault(Fault::Limit(seconds_in(*wait))),
+        },
+        Behaviour::EditThenLimit(wait) => match results {
+            0 => say(write(item)),
+            _ => Reply::Fault(Fault::Limit(seconds_in(*wait))),
+        },
         Behaviour::Overloaded => Reply::Fault(Fault::Overloaded),
         Behaviour::ServerError => Reply::Fault(Fault::Server),
         Behaviour::Unauthorised => Reply::Fault(Fault::Key),

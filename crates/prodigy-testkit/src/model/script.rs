@@ -34,6 +34,11 @@ pub enum Behaviour {
     Limit(u64),
     /// The same, lifted when so much time has passed from the request on.
     LimitFor(Duration),
+    /// Commits as [`Behaviour::Commit`] does, then runs into the account's limit, which is lifted
+    /// when so much time has passed.
+    CommitThenLimit(Duration),
+    /// The same with a file that is left uncommitted.
+    EditThenLimit(Duration),
     /// The servers have too much to do: 529.
     Overloaded,
     /// The servers are broken: 500.
@@ -161,12 +166,20 @@ impl From<Behaviour> for Acts {
 pub struct ModelScript {
     rules: Vec<(String, Acts)>,
     otherwise: Acts,
+    window: Option<(u32, Duration)>,
 }
 
 impl ModelScript {
     /// Makes a script that always does one thing.
     pub fn new(otherwise: impl Into<Acts>) -> Self {
-        Self { rules: Vec::new(), otherwise: otherwise.into() }
+        Self { rules: Vec::new(), otherwise: otherwise.into(), window: None }
+    }
+
+    /// Serves only so many turns until so much time has passed from the first that was refused.
+    #[must_use]
+    pub fn window(mut self, turns: u32, wait: Duration) -> Self {
+        self.window = Some((turns, wait));
+        self
     }
 
     /// Does something else where the prompt has a text.
@@ -191,6 +204,9 @@ impl ModelScript {
 pub(super) struct Progress {
     begun: HashMap<(String, String), u32>,
     sessions: HashMap<String, Behaviour>,
+    /// How many turns of the window were served, and when it ends if it is used up.
+    served: u32,
+    until: Option<SystemTime>,
 }
 
 impl Progress {
@@ -210,6 +226,9 @@ impl Progress {
             .rev()
             .find_map(|prompt| script.acts(prompt))
             .unwrap_or_else(|| (String::new(), script.otherwise.clone()));
+        if let Some(limit) = self.limit(script.window.filter(|_| begins), now) {
+            return limit;
+        }
         if let Some(behaviour) = acts.by_time(now) {
             return behaviour.clone();
         }
@@ -221,6 +240,23 @@ impl Progress {
         *turns += 1;
         self.sessions.insert(session.to_owned(), behaviour.clone());
         behaviour
+    }
+}
+
+impl Progress {
+    /// Returns the limit of the account, if its window is used up.
+    fn limit(&mut self, window: Option<(u32, Duration)>, now: SystemTime) -> Option<Behaviour> {
+        let (most, wait) = window?;
+        if self.until.is_some_and(|until| until <= now) {
+            (self.until, self.served) = (None, 0);
+        }
+        if self.served < most {
+            self.served += 1;
+            return None;
+        }
+        let until = *self.until.get_or_insert(now + wait);
+        let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(Behaviour::Limit((until + Duration::from_millis(999)).as_secs()))
     }
 }
 

@@ -133,6 +133,7 @@ mod real_codex;
 mod real_faults;
 mod real_limits;
 mod real_mixed;
+mod real_progress;
 mod real_sandbox;
 mod real_sessions;
 mod real_world;
