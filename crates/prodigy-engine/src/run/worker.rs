@@ -202,7 +202,9 @@ impl Desk {
                 None
             }
         };
-        if ended.is_cut_off() {
+        // An attempt that has nothing to keep starts over, in whichever worktree is free then.
+        let is_untouched = left.as_ref().is_some_and(|left| left.is_untouched);
+        if ended.is_cut_off() && (!is_untouched || workplace.progress().has_any()) {
             ended.keep(self.suspend(&id, &workplace).await);
         }
         if left.as_ref().is_some_and(|left| left.commits == 0 && left.head != base) {

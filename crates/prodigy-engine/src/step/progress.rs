@@ -223,6 +223,12 @@ impl Progress {
         self.state().is_served
     }
 
+    /// Returns whether a step finished or an agent was at work.
+    pub fn has_any(&self) -> bool {
+        let state = self.state();
+        state.is_served || !state.known.finished.is_empty()
+    }
+
     /// Returns the number of steps that finished well.
     pub fn finished_steps(&self) -> u32 {
         let state = self.state();

@@ -43,14 +43,21 @@ pub(crate) fn line(summary: &SuspendedSummary) -> impl Iterator<Item = String> {
         let number = u32::try_from(summary.items.len()).unwrap_or(u32::MAX);
         let steps = summary.items.values().copied().fold(0, u32::saturating_add);
         let (wait, they_go) = if number == 1 { ("waits", "it goes") } else { ("wait", "they go") };
-        let (items, steps) = (count(number, "item"), count(steps, "finished step"));
-        format!("{items} {wait} in the middle with {steps}; {they_go} on from there")
+        let items = count(number, "item");
+        format!("{items} {wait} in the middle{}; {they_go} on from there", with(steps))
     });
     let of_step = summary.step.as_ref().map(|(step, finished)| {
-        let finished = count(*finished, "finished step");
-        format!("step {step} waits in the middle with {finished}; it goes on from there")
+        format!("step {step} waits in the middle{}; it goes on from there", with(*finished))
     });
     of_items.into_iter().chain(of_step)
+}
+
+/// Names the steps that finished, if any did.
+fn with(steps: u32) -> String {
+    match steps {
+        0 => String::new(),
+        steps => format!(" with {}", count(steps, "finished step")),
+    }
 }
 
 /// Returns the work that waits in the middle as JSON.

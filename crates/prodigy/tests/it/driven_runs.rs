@@ -36,6 +36,7 @@ pub(crate) fn documents() -> Documents {
         unfinished(", check: echo found"),
         left_behind(),
         stopped_by_a_limit(),
+        crate::limits_progress::suspended_step(),
         meddling(),
         crate::trust::with_changed_settings(),
         crate::resumed_money::cut_off_by_a_server(),

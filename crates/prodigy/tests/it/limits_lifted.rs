@@ -1,6 +1,8 @@
 //! When a usage limit counts as lifted: only an agent that was served shows it.
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
+use std::fs;
+
 use insta::assert_snapshot;
 use prodigy_testkit::World;
 use serde_json::Value;
@@ -36,18 +38,24 @@ fn an_attempt_whose_command_fails_first_does_not_lift_a_limit() {
     let world = map_world(
         r#"
 agents:
-  claude:
-    type: simulated
-    rules: [{ fault: usage_limit, reset_after: 2s, answer: done }]
+  own:
+    type: command
+    command: [sh, ROOT/agent.sh]
+    prompt: stdin
 map:
   input: { items: [a, b, c] }
   item_key: item
   max_parallel: 1
   agent_template:
-    - shell: "if test ${item} = a; then mkdir ROOT/seen; fi"
-    - claude: "${item}"
+    - shell: "test ${item} != b"
+    - agent: { use: own, prompt: "${item}" }
 "#,
     );
+    // The first two are refused: the item that met the limit, and then tried it.
+    let script = "if mkdir ROOT/one 2>/dev/null || mkdir ROOT/two 2>/dev/null; then\n\
+         echo \"Claude AI usage limit reached|$(($(date +%s) + 3))\"; exit 1; fi; echo done\n";
+    let script = script.replace("ROOT", &world.root().display().to_string());
+    fs::write(world.root().join("agent.sh"), script).unwrap();
     let seen = started(&world).seen(&world);
     assert_code(&seen, 0);
     assert_snapshot!(story(&world), @"
@@ -57,17 +65,20 @@ map:
     a agent_released
     quota_paused
     a agent_started
-    a step_failed command_failed
-    a agent_failed command_failed
+    a agent_usage served false
+    a agent_released
+    quota_paused
     b agent_started
-    b step_completed 1
-    b agent_usage served true
-    quota_resumed
-    b step_completed 2
+    b step_failed command_failed
+    b agent_failed command_failed
     c agent_started
     c step_completed 1
     c agent_usage served true
+    quota_resumed
     c step_completed 2
+    a agent_started
+    a agent_usage served true
+    a step_completed 2
     job_completed completed_with_failures
     ");
     let said: Vec<_> = seen.stderr.lines().filter(|line| line.contains("served again")).collect();

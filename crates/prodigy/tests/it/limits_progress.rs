@@ -346,6 +346,28 @@ fn a_step_that_never_gets_further_fails_and_can_be_resumed() {
     assert_eq!(world.read("half.txt"), "y\ny\n", "its commits were kept");
 }
 
+/// A job whose step waits in the middle for a limit to be lifted.
+pub(crate) fn suspended_step() -> World {
+    let each = format!("  - foreach: {{ input: [1, 2, 3, 4], do: [{}] }}\n", ask("${item}"));
+    let world = sequential_world(THREE_PER_WINDOW, &format!("steps:\n{each}"));
+    let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
+    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    world
+}
+
+#[test]
+fn a_step_of_the_job_is_shown_in_the_middle() {
+    let world = suspended_step();
+    let shown = world.prodigy(&["jobs", "show", "job", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["job"]["suspended"]["step"], "1");
+    assert_eq!(shown["job"]["suspended"]["finished_steps"], 3);
+    let shown = world.prodigy(&["jobs", "show", "job"]).to_string();
+    let line =
+        "suspended   step 1 waits in the middle with 3 finished steps; it goes on from there";
+    assert!(shown.contains(line), "{shown}");
+}
+
 #[test]
 fn the_summary_names_what_is_kept() {
     let steps: Vec<_> = (1..=5).map(|number| ask(&number.to_string())).collect();
