@@ -81,8 +81,8 @@ impl Job {
     /// Goes on with the workflow as it was, or with the one that took its place.
     fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
         self.end = None;
-        if workflow.is_some() {
-            // Its steps may be others now.
+        let is_changed = workflow.is_some_and(|workflow| !workflow.same_steps);
+        if is_changed {
             self.suspended = None;
         }
         if self.suspended.is_none() {
@@ -96,7 +96,7 @@ impl Job {
             self.take_over(workflow);
         }
         if let Some(map) = &mut self.map {
-            if workflow.is_some() {
+            if is_changed {
                 map.forget_suspended();
             }
             map.release(true);

@@ -30,7 +30,9 @@ impl SuspendedSummary {
 
     /// Takes in the next record.
     pub(super) fn apply(&mut self, record: &Record) {
-        if let Event::JobResumed { workflow: Some(_), .. } = &record.event {
+        if let Event::JobResumed { workflow: Some(workflow), .. } = &record.event
+            && !workflow.same_steps
+        {
             *self = Self::default();
             return;
         }

@@ -184,6 +184,29 @@ pub enum Counterpart<'w> {
 }
 
 impl Workflow {
+    /// Returns whether all steps are written as those of another workflow, at any depth: what
+    /// finished with the one has finished with the other.
+    pub fn has_same_steps(&self, other: &Self) -> bool {
+        let steps = |workflow: &Self| {
+            let mut steps = Vec::new();
+            workflow.each_step(&mut |step| {
+                let inner = match &step.action {
+                    StepAction::Foreach(each) => each.steps.len(),
+                    StepAction::Shell { .. }
+                    | StepAction::Agent { .. }
+                    | StepAction::WriteFile { .. } => 0,
+                };
+                let judged = step.validate.as_ref();
+                let judged = judged.map(|it| (it.steps.len(), it.on_incomplete.len()));
+                let handled = step.on_failure.as_ref().map(|handler| handler.steps.len());
+                let after = (step.on_success.len(), step.on_exit_code.len());
+                steps.push((step.id.clone(), written(step), inner, judged, handled, after));
+            });
+            steps
+        };
+        steps(self) == steps(other)
+    }
+
     /// Returns the step that an effect belongs to.
     ///
     /// `of_item` says whose effect it is; `recorded` is the workflow that the effect was

@@ -266,6 +266,9 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|changed| changed.workflow);
+    if workflow.as_ref().is_some_and(|workflow| !workflow.same_steps) {
+        run.note_lost_suspensions();
+    }
     let known = run.job.started.as_ref().map(|started| started.budget).unwrap_or_default();
     let budget = Some(run.parts.settings.workflow.budget).filter(|budget| *budget != known);
     let resumed =

@@ -42,6 +42,8 @@ impl Replacement {
             }
         }
         self.workflow.done = self.done(job, workflow);
+        let recorded = self.recorded.as_ref();
+        self.workflow.same_steps = recorded.is_some_and(|it| it.has_same_steps(workflow));
         Ok(())
     }
 

@@ -9,11 +9,12 @@ use prodigy_core::{
     event::{Snapshot, WorkSuspended},
     failure::Failure,
     ids::{ItemId, JobId},
-    job::SuspendedWork,
+    job::{MapState, SuspendedWork},
     workflow::Isolation,
 };
 
 use super::{
+    Run,
     crew::item_branch,
     worker::{Desk, blocking},
 };
@@ -107,7 +108,8 @@ impl Desk {
         let reopened = blocking(move || {
             let found = match here {
                 Some(slot) => Some(slot),
-                None => repo.find_slot(&path, &branch, &saved.base)?,
+                // One that git cannot work with is made again, too.
+                None => repo.find_slot(&path, &branch, &saved.base).ok().flatten(),
             };
             let is_found = found.is_some();
             let mut slot = match found {
@@ -134,6 +136,25 @@ impl Desk {
         }
         let (repo, reference) = (self.crew.repo.clone(), suspended_reference(&self.crew.job, id));
         blocking(move || repo.delete_job_references(&[reference])).await.ok();
+    }
+}
+
+impl Run {
+    /// Says that suspended work starts over because the workflow has other steps now, and where it
+    /// is kept.
+    pub(super) fn note_lost_suspensions(&mut self) {
+        let items = self.job.map.as_ref().map_or(0, MapState::suspended);
+        if items > 0 {
+            let who = if items == 1 { "item starts" } else { "items start" };
+            let note = format!(
+                "the steps have changed: {items} suspended {who} over; `git for-each-ref refs/prodigy/{}/suspended` names what was done",
+                self.parts.id
+            );
+            self.parts.note(&note);
+        }
+        if self.job.suspended.is_some() {
+            self.parts.note("the steps have changed: the suspended step starts over");
+        }
     }
 }
 

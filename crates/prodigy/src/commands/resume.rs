@@ -184,10 +184,16 @@ pub(super) fn changed(
     let is_changed = hash != started.workflow_hash;
     is_changed.then(|| {
         let Sizes { mode, steps, setup, reduce } = Sizes::of(&file.loaded.workflow);
-        let (setup_steps, reduce_steps) = (setup, reduce);
-        let (done, renamed) = (None, RenamedSteps::default());
-        let workflow =
-            ChangedWorkflow { hash, mode, steps, setup_steps, reduce_steps, done, renamed };
+        let workflow = ChangedWorkflow {
+            hash,
+            mode,
+            steps,
+            setup_steps: setup,
+            reduce_steps: reduce,
+            done: None,
+            renamed: RenamedSteps::default(),
+            same_steps: false,
+        };
         Replacement { workflow, texts: file.texts(), recorded: recorded(stored, started) }
     })
 }

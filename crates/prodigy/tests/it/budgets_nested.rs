@@ -129,6 +129,25 @@ fn the_summary_of_a_spent_budget_says_what_is_kept() {
 }
 
 #[test]
+fn suspended_work_goes_on_with_a_changed_budget_and_starts_over_with_other_steps() {
+    let steps = "map:\n  input: { items: [x] }\n  agent_template: [{ claude: p1 }, { claude: p2 }, { claude: p3 }]\n";
+    for (change, paid) in [(("day_usd: 1", "day_usd: 9"), 3), (("p3", "p4"), 5)] {
+        let world = map_world(&format!("{COSTLY}budget: {{ day_usd: 1 }}\n{steps}"));
+        let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
+        assert_code(&Started::new(&world, &args).seen(&world), 6);
+        let text = world.read("workflow.yml").replace("day_usd: 1", "day_usd: 9");
+        world.write("workflow.yml", text.replace(change.0, change.1));
+        let resume = ["resume", "job", "--use-current-workflow"];
+        let seen = Started::new(&world, &resume).seen(&world);
+        assert_code(&seen, 0);
+        assert_eq!(of_type(&world, "agent_usage").len(), paid, "{change:?}: {seen}");
+        let is_said =
+            seen.to_string().contains("the steps have changed: 1 suspended item starts over");
+        assert_eq!(is_said, paid == 5, "{change:?}: {seen}");
+    }
+}
+
+#[test]
 fn replays_keep_the_budget() {
     let world = map_world(&format!(
         "{COSTLY}budget: {{ job_usd: 1 }}\nmap:\n  input: {{ items: [x] }}\n  agent_template: [{{ claude: p1 }}, {{ shell: test -e ROOT/mended }}, {{ claude: p2 }}, {{ claude: p3 }}]\n"
