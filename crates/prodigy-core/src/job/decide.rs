@@ -5,7 +5,7 @@ use super::{
     items::{ItemAction, ItemInput, MapRules},
     position::top_level_path,
     spending::{self, Spending},
-    suspension::{CutOff, SuspendedWork},
+    suspension::{CutOff, step_cut_off},
 };
 use crate::{
     Timestamp,
@@ -322,29 +322,6 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
         None if !job.tidy => Decision::act(Action::CleanTree),
         None => complete(job, surroundings),
     }
-}
-
-/// Suspends a step that was cut off, or fails it if limits did so too often.
-fn step_cut_off(
-    job: &Job,
-    step: String,
-    cut_off: CutOff,
-    work: WorkSuspended,
-    surroundings: Surroundings<'_>,
-) -> Decision {
-    let work = cut_off.suspend(work);
-    let before = job.suspended.as_ref().filter(|before| before.step == work.step);
-    let (quota, reason) = (surroundings.spending.quota, cut_off.message());
-    let exhausted = SuspendedWork::exhausted(before, &work, quota, &reason);
-    let is_kept = work.is_worth_recording();
-    let suspended = is_kept.then(|| Event::WorkSuspended(Box::new(work)));
-    if let Some(failure) = exhausted {
-        let failed = Event::JobFailed { step, failure };
-        let events = suspended.into_iter().chain([failed]).collect();
-        return Decision::finish(events, Ending::Failed);
-    }
-    let paused = cut_off.pause(job, Some(step), surroundings);
-    Decision::note(suspended.into_iter().chain(paused).collect())
 }
 
 /// Begins a phase; what comes after the items needs everything that they merged.

@@ -5,8 +5,7 @@ use super::{
     map::{Conflict, ItemState, MapState, Merging, Stage},
 };
 use crate::{
-    Timestamp,
-    event::{AfterAttempt, AgentCompleted, AgentFailed, EntryChange, Event, Record, Withdrawal},
+    event::{AfterAttempt, AgentCompleted, AgentFailed, EntryChange, Event, Record},
     failure::Failure,
     ids::{AgentId, ItemId},
     policy::{Breaker, Judged},
@@ -53,10 +52,7 @@ impl MapState {
                 let waiting = waiting(&self.item_mut(at)?.stage).ok_or(Misplaced)?;
                 self.enter(at, waiting)
             }
-            Event::WorkSuspended(work) => {
-                self.suspend(at, work, *agent);
-                Ok(())
-            }
+            Event::WorkSuspended(work) => self.suspend(at, work, *agent),
             Event::HandlerRestarted { .. } => self.handle(at, agent.ok_or(Misplaced)?),
             Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(Misplaced)?),
             Event::ResolutionCompleted { commit, commits, .. } => {
@@ -168,57 +164,6 @@ impl MapState {
             suspended: None,
         });
         Ok(())
-    }
-
-    /// Takes in that a dead letter is tried again. The error policy is applied anew to it.
-    fn replay(&mut self, at: u32, now: Timestamp) -> Result<(), Misplaced> {
-        let item = self.item_mut(at)?;
-        if item.stage != Stage::DeadLettered {
-            return Err(Misplaced);
-        }
-        item.replays += 1;
-        (item.failed, item.conflicts, item.lost) = (0, 0, 0);
-        if let Some(counted) = item.died {
-            self.tally.remove(counted);
-        }
-        self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
-        self.last_replay = Some(now);
-        self.enter(at, Stage::Pending)
-    }
-
-    /// Takes in that the entry of an item is closed; one that waited for a replay is left out,
-    /// unless what it was to change is changed.
-    fn remove(&mut self, at: u32, how: Withdrawal) -> Result<(), Misplaced> {
-        let item = self.item_mut(at)?;
-        let died = item.died;
-        match item.stage {
-            Stage::DeadLettered => {
-                self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
-                let stage = match how {
-                    Withdrawal::Dropped | Withdrawal::Cleared => {
-                        self.counts.skipped += 1;
-                        Stage::Skipped
-                    }
-                    Withdrawal::Adopted => {
-                        self.counts.successful += 1;
-                        if let Some(counted) = died {
-                            self.tally.remove(counted);
-                        }
-                        Stage::Successful
-                    }
-                };
-                self.enter(at, stage)
-            }
-            Stage::Successful | Stage::Skipped => Ok(()),
-            Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Running { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Merging(_)
-            | Stage::Conflicted(_)
-            | Stage::Resolving { .. } => Err(Misplaced),
-        }
     }
 
     fn start(&mut self, at: u32, agent: AgentId, correlation_id: &str) -> Result<(), Misplaced> {
@@ -381,7 +326,7 @@ impl MapState {
     }
 
     /// Moves an item to another stage.
-    fn enter(&mut self, at: u32, stage: Stage) -> Result<(), Misplaced> {
+    pub(super) fn enter(&mut self, at: u32, stage: Stage) -> Result<(), Misplaced> {
         let slot = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at));
         let item = slot.ok_or(Misplaced)?;
         let before = std::mem::replace(&mut item.stage, stage);
@@ -390,7 +335,7 @@ impl MapState {
         Ok(())
     }
 
-    fn item_mut(&mut self, at: u32) -> Result<&mut ItemState, Misplaced> {
+    pub(super) fn item_mut(&mut self, at: u32) -> Result<&mut ItemState, Misplaced> {
         usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)).ok_or(Misplaced)
     }
 }

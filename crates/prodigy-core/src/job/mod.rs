@@ -5,6 +5,7 @@ mod again;
 mod conflict;
 mod costs;
 mod cut_off;
+mod dead_letters;
 mod decide;
 mod dispatch;
 mod effort;

@@ -104,10 +104,7 @@ impl Summary {
     /// Takes in the next record.
     pub fn apply(&mut self, record: &Record) {
         self.records += 1;
-        self.costs.apply(record);
-        self.warnings.apply(record);
-        self.kept.apply(record);
-        self.suspended.apply(record);
+        self.apply_to_parts(record);
         let before = self.last_at.replace(record.timestamp);
         if record.item_id.is_some() || record.agent_id.is_some() {
             if let Some(items) = self.items.as_mut().filter(|_| record.item_id.is_some()) {
@@ -131,10 +128,7 @@ impl Summary {
                 self.stop(record, End::Failed { step: step.clone(), failure: failure.clone() });
             }
             Event::StepStarted { step, name, .. } if is_top_level(step) => {
-                self.running = Some((step.clone(), name.clone()));
-                if !self.suspended.is_at(step) {
-                    self.failing_inside = 0;
-                }
+                self.start_step(step, name);
             }
             Event::StepCompleted(step) if is_top_level(&step.step) => {
                 self.running = None;
@@ -206,6 +200,22 @@ impl Summary {
             | Event::JournalEndLost { .. }
             | Event::CheckpointCreated { .. } => {}
         }
+    }
+
+    /// Takes in that a top-level step starts, where it was cut off if it was.
+    fn start_step(&mut self, step: &str, name: &str) {
+        self.running = Some((step.to_owned(), name.to_owned()));
+        if !self.suspended.is_at(step) {
+            self.failing_inside = 0;
+        }
+    }
+
+    /// Lets the parts that have a fold of their own take in a record.
+    fn apply_to_parts(&mut self, record: &Record) {
+        self.costs.apply(record);
+        self.warnings.apply(record);
+        self.kept.apply(record);
+        self.suspended.apply(record);
     }
 
     /// Begins another run of the job, with the settings that it was given.

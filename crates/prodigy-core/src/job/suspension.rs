@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Job, MapState, Overspent, Surroundings, spending};
+use super::{Decision, Ending, Job, MapState, Overspent, Surroundings, fold::Misplaced, spending};
 use crate::{
     agent::Limit,
     event::{Event, Snapshot, WorkSuspended, is_top_level},
@@ -119,10 +119,16 @@ impl MapState {
     }
 
     /// Takes in that the work on an item was cut off.
-    pub(super) fn suspend(&mut self, at: u32, work: &WorkSuspended, agent: Option<AgentId>) {
-        let before = self.item(at).and_then(|item| item.suspended.as_deref());
+    pub(super) fn suspend(
+        &mut self,
+        at: u32,
+        work: &WorkSuspended,
+        agent: Option<AgentId>,
+    ) -> Result<(), Misplaced> {
+        let before = self.item_mut(at)?.suspended.as_deref();
         let work = SuspendedWork::after(before, work, agent);
         self.set_suspended(at, Some(Box::new(work)));
+        Ok(())
     }
 
     /// Forgets all suspended work: what it was part of is not the same any more.
@@ -189,4 +195,27 @@ impl Job {
             Some(_) | None => self.suspended = None,
         }
     }
+}
+
+/// Suspends a step that was cut off, or fails it if limits did so too often.
+pub(super) fn step_cut_off(
+    job: &Job,
+    step: String,
+    cut_off: CutOff,
+    work: WorkSuspended,
+    surroundings: Surroundings<'_>,
+) -> Decision {
+    let work = cut_off.suspend(work);
+    let before = job.suspended.as_ref().filter(|before| before.step == work.step);
+    let (quota, reason) = (surroundings.spending.quota, cut_off.message());
+    let exhausted = SuspendedWork::exhausted(before, &work, quota, &reason);
+    let is_kept = work.is_worth_recording();
+    let suspended = is_kept.then(|| Event::WorkSuspended(Box::new(work)));
+    if let Some(failure) = exhausted {
+        let failed = Event::JobFailed { step, failure };
+        let events = suspended.into_iter().chain([failed]).collect();
+        return Decision::finish(events, Ending::Failed);
+    }
+    let paused = cut_off.pause(job, Some(step), surroundings);
+    Decision::note(suspended.into_iter().chain(paused).collect())
 }

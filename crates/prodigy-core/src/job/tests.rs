@@ -331,7 +331,7 @@ impl World {
                         agent,
                         item,
                         cut_off: CutOff::Limit(limit(fate, self.now)),
-                        work: suspended(),
+                        work: Box::new(suspended()),
                         duration_ms: 1,
                         cost_usd: 0.0,
                         secured: true,
@@ -457,10 +457,10 @@ fn failure(fate: Fate) -> Failure {
 }
 
 /// Returns what an attempt keeps that was cut off.
-fn suspended() -> Box<WorkSuspended> {
+fn suspended() -> WorkSuspended {
     let snapshot = Snapshot { head: "h".into(), index: "i".into(), files: "f".into() };
     let snapshot = Some(snapshot);
-    Box::new(WorkSuspended { step: None, snapshot, finished_steps: 1, counted: false })
+    WorkSuspended { step: None, snapshot, finished_steps: 1, counted: false }
 }
 
 /// Returns the limit that an agent ran into.

@@ -109,13 +109,12 @@ impl Desk {
             self.secure(remains).await;
         }
         let again = outcome.clone().secured();
-        match self.crew.queue.finish(claim, outcome).await {
-            Settled::Secure { claim, .. } => {
-                self.secure(remains).await;
-                self.crew.queue.finish(claim, again).await
-            }
-            settled => settled,
+        let settled = self.crew.queue.finish(claim, outcome).await;
+        if let Settled::Secure { claim, .. } = settled {
+            self.secure(remains).await;
+            return self.crew.queue.finish(claim, again).await;
         }
+        settled
     }
 
     /// Returns whether a handler was not let finish.

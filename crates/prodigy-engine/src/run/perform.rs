@@ -176,15 +176,14 @@ impl Run {
             return Ok(());
         };
         let layout = &self.parts.settings.layout;
-        match suspend::load_step(layout, &self.parts.id, Some(&work)) {
-            Some(saved) => workplace.resume_work(saved, work.starts <= 1),
-            None => {
-                // Nobody knows how far it had come: it begins anew.
-                workplace.begin_work();
-                if let Some(snapshot) = self.job.last_snapshot() {
-                    self.restore_tree(&snapshot)?;
-                }
-            }
+        if let Some(saved) = suspend::load_step(layout, &self.parts.id, Some(&work)) {
+            workplace.resume_work(saved, work.starts <= 1);
+            return Ok(());
+        }
+        // Nobody knows how far it had come: it begins anew.
+        workplace.begin_work();
+        if let Some(snapshot) = self.job.last_snapshot() {
+            self.restore_tree(&snapshot)?;
         }
         Ok(())
     }

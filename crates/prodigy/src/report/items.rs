@@ -19,10 +19,8 @@ use super::{
     warnings,
 };
 
-/// So many changes of git's settings are told at once; the events tell all.
-const TAMPERING_TOLD: u32 = 10;
-/// So many warnings about agents are told at once; the events tell all.
-const WARNINGS_TOLD: u32 = 10;
+/// The most changes of git's settings, and the most warnings, that are told; the events tell all.
+const MOST_TOLD: u32 = 10;
 
 /// Follows the items of a job and finds words for what happens to them.
 #[derive(Debug)]
@@ -312,9 +310,9 @@ impl Teller {
 
     fn tampering(&mut self, item: &ItemId, changes: &[String]) -> Vec<Line> {
         self.tampered += 1;
-        let text = if self.tampered <= TAMPERING_TOLD {
+        let text = if self.tampered <= MOST_TOLD {
             format!("{item}: {}", tampering(changes))
-        } else if self.tampered == TAMPERING_TOLD + 1 {
+        } else if self.tampered == MOST_TOLD + 1 {
             "more items changed git's settings; the events `git_tampering` tell which".to_owned()
         } else {
             return Vec::new();
@@ -324,9 +322,9 @@ impl Teller {
 
     fn warning(&mut self, item: &ItemId, step: &str, agent: &str, message: &str) -> Vec<Line> {
         self.warned += 1;
-        let text = if self.warned <= WARNINGS_TOLD {
+        let text = if self.warned <= MOST_TOLD {
             warnings::line(&format!("{item} at step {step}"), agent, message)
-        } else if self.warned == WARNINGS_TOLD + 1 {
+        } else if self.warned == MOST_TOLD + 1 {
             "there are more warnings; the events `agent_warned` tell which".to_owned()
         } else {
             return Vec::new();

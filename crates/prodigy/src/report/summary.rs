@@ -128,7 +128,9 @@ impl Over<'_> {
         let events = Some(events.as_str()).filter(|_| !self.is_rehearsal);
         warnings::show(&self.notebook.warnings, events, out);
         if !self.is_rehearsal {
-            suspended::summary_lines(self.job).iter().for_each(|line| out.note(line));
+            for line in suspended::summary_lines(self.job) {
+                out.note(line);
+            }
         }
         let money = self.money();
         for (name, parts) in [("cost", money.details()), ("budget", money.left())] {

@@ -29,7 +29,7 @@ fn under_way() -> World {
 
 /// Cuts the item off, and returns the types of the events that follow.
 fn cut_off(world: &mut World, cut_off: CutOff, finished_steps: u32) -> Vec<&'static str> {
-    let work = Box::new(WorkSuspended { finished_steps, counted: true, ..*suspended() });
+    let work = Box::new(WorkSuspended { finished_steps, counted: true, ..suspended() });
     let (agent, item) = (AgentId::new(1), 0);
     let input = ItemInput::CutOff {
         agent,
