@@ -49,7 +49,8 @@ impl PriceLevel {
     /// Returns the level that a cost for some tokens implies, if it implies one.
     pub fn of(cost_usd: f64, tokens: Usage) -> Option<Self> {
         let weight = weight(tokens);
-        (cost_usd.is_finite() && cost_usd > 0.0 && weight > 0.0).then_some(Self { cost_usd, weight })
+        (cost_usd.is_finite() && cost_usd > 0.0 && weight > 0.0)
+            .then_some(Self { cost_usd, weight })
     }
 
     /// Returns the level after one more result; older results fade.
@@ -101,7 +102,10 @@ impl AgentCost {
         };
         let estimate = prices.map(|prices| prices.cost_usd(rest)).or_else(implied);
         let estimate = estimate.filter(|cost| cost.is_finite());
-        Self { usd: estimate.map(|more| told.unwrap_or_default() + more), estimated: estimate.is_some() }
+        Self {
+            usd: estimate.map(|more| told.unwrap_or_default() + more),
+            estimated: estimate.is_some(),
+        }
     }
 }
 

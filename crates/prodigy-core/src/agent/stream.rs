@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Limit, Usage, claude, codex,
     counter::Counter,
@@ -24,7 +26,8 @@ pub(super) const DENIALS: usize = 20;
 const LAST_WORDS_BYTES: usize = 4096;
 
 /// The way in which an agent writes its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StreamDialect {
     /// `claude --print --output-format stream-json`.
     Claude,
@@ -220,6 +223,16 @@ impl Heard {
         self.counter.sum()
     }
 
+    /// Returns the part of it that results told.
+    pub fn settled(&self) -> Usage {
+        self.counter.settled()
+    }
+
+    /// Returns the part of it that no result has told yet.
+    pub fn unsettled(&self) -> Usage {
+        self.counter.unsettled()
+    }
+
     /// Returns what it cost by the agent's own estimate, which comes with a result.
     pub fn cost_usd(&self) -> Option<f64> {
         self.cost_usd
@@ -256,7 +269,7 @@ impl Heard {
     }
 
     /// Returns the way in which the agent writes.
-    pub(super) fn dialect(&self) -> StreamDialect {
+    pub fn dialect(&self) -> StreamDialect {
         self.dialect
     }
 

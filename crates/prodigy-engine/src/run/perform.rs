@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     git::JobTree,
-    step::{CommitRules, Identity, KnownEffects, Scope, Tools, Workplace},
+    step::{CommitRules, Identity, KnownEffects, Scope, Tools, UnknownCosts, Workplace},
 };
 
 impl Run {
@@ -223,6 +223,7 @@ impl Run {
             Body::MapReduce(body) => body.error_policy.retry.clone(),
         };
         Tools {
+            unknown_costs: UnknownCosts::new(settings.workflow.budget),
             patience: retry.unwrap_or_else(Retry::patience),
             guard: parts.guard.clone(),
             program: settings.program.clone(),

@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
-    CommitRules, KnownEffects, Limited, Past,
+    CommitRules, KnownEffects, Limited, Past, UnknownCosts,
     action::Try,
     confine::Confined,
     fault::{fault, not_launched},
@@ -138,6 +138,8 @@ pub struct Tools {
     pub log_cap: u64,
     /// The time between asking a process to end and making it.
     pub grace: Duration,
+    /// The budget, and the agents of which nobody knows what they cost.
+    pub unknown_costs: UnknownCosts,
     /// How agents outside of items are tried again whose provider had no room.
     pub patience: Retry,
     /// The longest a step may print nothing, unless it says otherwise.
@@ -319,6 +321,10 @@ impl Workplace {
         };
         let stdout = self.log_file(slot, LogFile::output(launch.stream));
         launch.log = Some((stdout, self.log_file(slot, LogFile::Errors)));
+        if let Some(agent) = agent {
+            // Without the note, what it costs is lost with prodigy, and only then.
+            agent.run.begin(&self.tools.layout, &self.identity.job, slot).ok();
+        }
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
         let _record = self.tree.repo().begin_step();

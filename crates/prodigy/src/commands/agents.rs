@@ -65,7 +65,7 @@ pub(super) fn warn_of_unknown_costs(
         return;
     }
     for (name, config) in configured {
-        if !config.kind().is_able_to(Ability::Cost) {
+        if !config.kind().is_able_to(Ability::Cost) && !config.has_prices() {
             out.note(format_args!(
                 "warning: agent `{name}` does not say what it costs, so `budget` does not hold for it"
             ));

@@ -4,10 +4,12 @@
 use std::fs;
 
 use prodigy_testkit::{Seen, World};
+use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::{
     agents::{program, world},
-    map_world::{assert_code, beside, go, of_type},
+    map_world::{assert_code, beside, go, has_told, of_type, started},
 };
 
 const STOP: &str = "budget: { job_usd: 5, on_unknown: stop }\n";
@@ -17,6 +19,7 @@ const CODEX: &str = r#"
 case "$1" in --version) echo 1.2.3; exit;; esac
 prompt=$(cat); echo "$prompt" >> ROOT/asked
 echo '{"type":"thread.started","thread_id":"theirs"}'
+test "$prompt" = works && { test -e ROOT/go || exec sleep 30; }
 test "$prompt" = fail && { echo '{"type":"turn.failed","error":{"message":"no"}}'; exit 1; }
 echo '{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"well done"}}'
 echo '{"type":"turn.completed","usage":{"input_tokens":40,"cached_input_tokens":10,"output_tokens":5}}'
@@ -33,8 +36,9 @@ fn codex_world(workflow: &str) -> World {
 #[track_caller]
 fn assert_stopped(seen: &Seen) {
     assert_code(seen, 6);
-    let said = "paused: the budget cannot be kept: agent `codex` did not say what it cost; set `prices` for it";
+    let said = "paused: the budget cannot be kept: agent `codex` ";
     assert!(seen.stderr.contains(said), "{seen}");
+    assert!(seen.stderr.contains("set `prices` for it"), "{seen}");
     assert!(seen.stderr.contains("next: prodigy resume job\n"), "{seen}");
 }
 
@@ -56,13 +60,15 @@ fn no_further_item_is_begun_after_an_unknown_cost() {
 
 #[test]
 fn no_further_step_is_begun_after_an_unknown_cost() {
-    let world = codex_world(&format!("{STOP}steps:\n- codex: one\n- shell: touch ROOT/shell\n- codex: two\n"));
+    let world = codex_world(&format!(
+        "{STOP}steps:\n- codex: one\n- shell: touch ROOT/shell\n- codex: two\n"
+    ));
     assert_stopped(&go(&world));
     assert_eq!(beside(&world, "asked"), "one\n");
     assert!(world.root().join("shell").exists(), "what asks no agent goes on");
-    assert_stopped(&world.prodigy(&["resume", "job"]));
-    assert_eq!(beside(&world, "asked"), "one\ntwo\n");
+    // Nothing is left to start after the last one.
     assert_code(&world.prodigy(&["resume", "job"]), 0);
+    assert_eq!(beside(&world, "asked"), "one\ntwo\n");
 }
 
 #[test]
@@ -78,7 +84,7 @@ fn no_further_agent_of_an_item_is_begun_after_an_unknown_cost() {
 
 #[test]
 fn no_handler_is_asked_after_an_unknown_cost() {
-    let handler = "- codex: fail\n  on_failure:\n    codex: handle\n";
+    let handler = "- codex: fail\n  on_failure: { commands: [{ codex: handle }] }\n";
     let steps = codex_world(&format!("{STOP}steps:\n{handler}"));
     let indented = handler.replace("\n", "\n    ");
     let items = codex_world(&format!(
@@ -93,7 +99,7 @@ fn no_handler_is_asked_after_an_unknown_cost() {
 #[test]
 fn no_judge_is_asked_after_an_unknown_cost() {
     let world = codex_world(&format!(
-        "{STOP}steps:\n- codex: one\n  validate:\n    codex: judge it\n    threshold: 90\n"
+        "{STOP}steps:\n- codex: one\n  validate: {{ commands: [{{ codex: judge it }}], threshold: 90 }}\n"
     ));
     assert_stopped(&go(&world));
     assert_eq!(beside(&world, "asked"), "one\n");
@@ -122,4 +128,21 @@ fn an_unknown_cost_without_a_budget_stops_nothing() {
     assert_code(&seen, 0);
     assert_eq!(of_type(&world, "agent_warned").len(), 0);
     assert_eq!(fs::read_to_string(world.root().join("asked")).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn an_unknown_cost_of_an_agent_that_died_with_prodigy_stops_the_resumed_job() {
+    let world = codex_world(&format!("{STOP}steps:\n- codex: works\n"));
+    let mut run = started(&world);
+    run.until(&world, "the agent is at work", || has_told(&world, "agent_session_started"));
+    run.signal(Signal::KILL);
+    run.seen(&world);
+    assert_stopped(&world.prodigy(&["resume", "job"]));
+    assert_eq!(beside(&world, "asked"), "works\n");
+    let usages = of_type(&world, "agent_usage");
+    assert_eq!(usages.len(), 1);
+    assert_eq!(usages[0]["cost_usd"], Value::Null);
+    fs::write(world.root().join("go"), "").unwrap();
+    assert_code(&world.prodigy(&["resume", "job"]), 0);
+    assert_eq!(of_type(&world, "agent_usage").len(), 2, "it is counted once");
 }
