@@ -389,10 +389,10 @@ pub enum Event {
         /// Whether its provider served it: it was not turned away by a limit or for want of room.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         served: bool,
-        /// Whether the cost was computed from tokens because the agent did not tell all of it.
+        /// True if the cost was computed from tokens because the agent did not tell all of it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
-        /// The run of the agent: a random name, so that none is counted twice.
+        /// A random name for this run of the agent, by which it is counted once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
     },

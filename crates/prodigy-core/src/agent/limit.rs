@@ -55,7 +55,7 @@ pub enum LimitKind {
     Credits,
     /// A login or a new key lifts it, and waiting does not.
     Access,
-    /// Nobody knows what an agent cost, so a budget cannot be kept; a resume lifts it.
+    /// The cost of an agent is unknown, so a budget cannot be kept; a resume lifts it.
     UnknownCost,
 }
 

@@ -1,16 +1,16 @@
-//! What tokens cost, and what an agent cost that did not say so.
+//! Prices of tokens, and the cost of agents that did not tell it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Heard, Usage};
 
-/// How much dearer than a token that is read the other kinds are. Providers differ; these make
-/// results with much and with little in the cache comparable, and are no prices.
+/// Weights of the kinds of tokens beside one that is read and is in no cache. They make results
+/// with much and with little in the cache comparable, and are no prices.
 const OUTPUT_WEIGHT: f64 = 5.0;
 const CACHE_READ_WEIGHT: f64 = 0.1;
 const CACHE_WRITE_WEIGHT: f64 = 1.25;
 
-/// How much the results before count beside a new one: about the last ten do.
+/// The weight of the results before beside a new one: about the last ten count.
 const FADING: f64 = 0.9;
 
 /// The prices of an agent's tokens, in US dollars per million.
@@ -69,12 +69,12 @@ impl PriceLevel {
     }
 }
 
-/// What a run of an agent cost.
+/// The cost of a run of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgentCost {
     /// The cost in US dollars, if it is known.
     pub usd: Option<f64>,
-    /// Whether it was computed from tokens because the agent did not tell it, or not all of it.
+    /// True if it was computed from tokens because the agent did not tell it, or not all of it.
     pub estimated: bool,
 }
 

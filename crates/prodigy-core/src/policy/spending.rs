@@ -52,7 +52,7 @@ pub struct Budget {
     /// What happens when the money of the job or of the day is spent.
     #[serde(default)]
     pub on_exceeded: OnExceeded,
-    /// What happens when nobody knows what an agent cost.
+    /// The consequence of an agent whose cost is unknown.
     #[serde(default, skip_serializing_if = "OnUnknown::is_default")]
     pub on_unknown: OnUnknown,
 }
@@ -65,7 +65,7 @@ impl Budget {
     }
 }
 
-/// What happens when a budget cannot be kept because nobody knows what an agent cost.
+/// The consequence of an agent whose cost is unknown: a budget cannot be kept then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
@@ -77,7 +77,7 @@ pub enum OnUnknown {
 }
 
 impl OnUnknown {
-    /// Returns whether it need not be written.
+    /// Returns true if it need not be written.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_default(&self) -> bool {
         *self == Self::default()

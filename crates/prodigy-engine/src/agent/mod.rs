@@ -160,7 +160,7 @@ pub trait Agent: Send + Sync {
         None
     }
 
-    /// Returns what its tokens cost, if its configuration says so.
+    /// Returns the prices of its tokens, if its configuration has them.
     fn prices(&self) -> Option<&Prices> {
         None
     }

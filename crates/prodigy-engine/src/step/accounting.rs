@@ -1,4 +1,4 @@
-//! What a run of an agent cost: noted before it starts, told when it ended.
+//! Accounting of agents: a run is noted before it starts, and its cost is told when it ended.
 
 use std::{
     collections::BTreeSet,
@@ -21,13 +21,12 @@ use crate::{
     store::{AgentRun, price_level},
 };
 
-/// The budget of a job, and the agents for which it cannot be kept because nobody knows what
-/// they cost.
+/// The budget of a job, and the agents for which it cannot be kept because their cost is unknown.
 #[derive(Debug)]
 pub struct UnknownCosts {
     budget: Budget,
     agents: Mutex<BTreeSet<String>>,
-    /// Why no further agent starts.
+    /// The reason for which no further agent starts.
     stopped_by: Mutex<Option<String>>,
 }
 

@@ -146,7 +146,7 @@ rules:
     ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
     ✓ reduce.1 shell: test -e simulated && test -n "$PRODIGY_HOME"  [time]
 
-    completed with failures · 1 of 3 items done · [time] · cost $1.50 and an unknown amount
+    completed with failures · 1 of 3 items done · [time] · cost at least $1.50
     items: 1 successful, 2 in the DLQ, 2 tried more than once
     failures:
       agent_crashed: the agent was ended by signal 9  item-002

@@ -108,7 +108,7 @@ impl AgentConfig {
         }
     }
 
-    /// Returns whether it says what its tokens cost.
+    /// Returns true if its tokens have prices.
     pub fn has_prices(&self) -> bool {
         match self {
             Self::Claude(agent) => agent.prices.is_some(),

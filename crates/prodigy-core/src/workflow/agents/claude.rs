@@ -14,7 +14,7 @@ pub struct ClaudeAgent {
     pub config_dir: Option<String>,
     /// More arguments.
     pub args: Vec<String>,
-    /// What its tokens cost.
+    /// The prices of its tokens.
     pub prices: Option<Prices>,
 }
 

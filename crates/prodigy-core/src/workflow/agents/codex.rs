@@ -18,7 +18,7 @@ pub struct CodexAgent {
     pub config: BTreeMap<String, serde_json::Value>,
     /// More arguments.
     pub args: Vec<String>,
-    /// What its tokens cost.
+    /// The prices of its tokens.
     pub prices: Option<Prices>,
 }
 

@@ -36,14 +36,14 @@ pub(super) const MONEY: Shape = Shape::Number { min: 0.0, max: f64::MAX };
 const PRICES_KEY: KeyShape = KeyShape::new(
     "prices",
     Shape::Record(&PRICES),
-    "What its tokens cost; computes the cost of runs that do not tell it.",
+    "The prices of its tokens, for runs that do not tell what they cost.",
 )
 .or("what earlier results of the same model imply");
 
 static PRICES: RecordShape = RecordShape {
     name: "prices",
     title: "`prices`",
-    doc: "What the tokens of an agent cost, in US dollars per million.",
+    doc: "Prices of an agent's tokens, in US dollars per million.",
     groups: &[&[
         KeyShape::new("input", MONEY, "Tokens that it reads and that are in no cache.").require(),
         KeyShape::new("output", MONEY, "Tokens that it writes.").require(),

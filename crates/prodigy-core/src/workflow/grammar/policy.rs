@@ -291,7 +291,7 @@ pub static BUDGET: RecordShape = RecordShape {
         KeyShape::new(
             "on_unknown",
             Shape::Word(&["ignore", "stop"]),
-            "What happens when nobody knows what an agent cost: a warning, or no further agent starts.",
+            "The consequence of an agent whose cost is unknown: a warning, or no further agent starts.",
         )
         .or("`ignore`"),
     ]],
