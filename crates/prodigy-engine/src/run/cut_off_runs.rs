@@ -90,7 +90,7 @@ impl Run {
     /// unknown.
     fn cut_off(&self, run: &AgentRun, heard: Option<&Heard>) -> (Fact, Option<String>) {
         let settings = &self.parts.settings;
-        let agent = settings.agents.get(&run.agent);
+        let agent = settings.agents.get(&run.agent).map(|agent| &**agent);
         let prices = agent.and_then(|agent| agent.prices());
         let level = |model: &str| price_level(settings.layout.home(), model);
         let cost = heard.map_or_else(AgentCost::default, |it| AgentCost::of(it, prices, level));
@@ -100,8 +100,7 @@ impl Run {
         }
         let tokens = heard.map(Heard::usage).unwrap_or_default();
         let unknown = cost.usd.is_none();
-        let message =
-            unknown.then(|| not_kept(&run.agent, agent.map(|agent| agent.kind()), tokens));
+        let message = unknown.then(|| not_kept(&run.agent, agent, tokens));
         let map = self.job.map.as_ref();
         let is_known = |id: &ItemId| map.is_some_and(|map| map.find(id).is_some());
         let event = Event::AgentUsage {

@@ -11,12 +11,12 @@ use prodigy_core::{
     failure::Failure,
     ids::hex,
     policy::{Budget, OnUnknown},
-    workflow::{Ability, AgentKind},
+    workflow::Ability,
 };
 
 use super::{Workplace, ask::Asking, session::Conversation};
 use crate::{
-    agent::AgentReport,
+    agent::{Agent, AgentReport},
     process::{Ended, Status},
     store::{AgentRun, price_level},
 };
@@ -70,19 +70,24 @@ pub(super) fn new_run_id() -> String {
 }
 
 /// Says why a budget cannot be kept, and the way out.
-pub(crate) fn not_kept(agent: &str, kind: Option<AgentKind>, tokens: Usage) -> String {
-    let agent = format!("the budget cannot be kept: agent `{agent}`");
-    if kind.is_some_and(|kind| !kind.is_able_to(Ability::Tokens)) {
+pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: Usage) -> String {
+    let is_able = |ability| agent.is_none_or(|agent| agent.kind().is_able_to(ability));
+    let has_prices = agent.is_some_and(|agent| agent.prices().is_some());
+    let agent = format!("the budget cannot be kept: agent `{name}`");
+    if !is_able(Ability::Tokens) {
         return format!(
-            "{agent} says neither what it cost nor what it used; `on_unknown: ignore` goes on all the same"
+            "{agent} says neither what it cost nor what it used; `on_unknown: ignore` goes on without knowing"
         );
     }
-    if tokens.is_empty() {
-        return format!(
-            "{agent} ended before it said what it used; set `prices` for it if it never does say what it cost"
-        );
-    }
-    format!("{agent} did not say what it cost; set `prices` for it")
+    let said = if tokens.is_empty() {
+        "ended before it said what it used"
+    } else {
+        "did not say what it cost"
+    };
+    // Prices are of no use where an agent that tells its cost did not even come to its tokens.
+    let is_no_help = has_prices || tokens.is_empty() && is_able(Ability::Cost);
+    let help = if is_no_help { "" } else { "; set `prices` for it" };
+    format!("{agent} {said}{help}")
 }
 
 impl Asking<'_> {
@@ -145,7 +150,7 @@ impl Asking<'_> {
         let Workplace { tools, spent, .. } = self.workplace;
         *spent.lock().unwrap_or_else(PoisonError::into_inner) += cost_usd.unwrap_or_default();
         let stops = cost_usd.is_none() && tools.unknown_costs.stops();
-        let message = not_kept(self.name, Some(self.agent.kind()), tokens);
+        let message = not_kept(self.name, Some(self.agent), tokens);
         let is_news = cost_usd.is_none() && tools.unknown_costs.add(self.name, &message);
         let (step, agent) = (self.which.path().to_owned(), self.name.to_owned());
         // That it does not say what it cost is worth a record: it was not for nothing.
@@ -162,7 +167,8 @@ impl Asking<'_> {
         });
         if stops {
             tools.tell(stop(message).into());
-        } else if is_news {
+        } else if is_news && self.agent.kind().is_able_to(Ability::Tokens) {
+            // `run` has warned of those that never tell anything.
             self.workplace.tell(Event::AgentWarned { step, agent, message });
         }
     }

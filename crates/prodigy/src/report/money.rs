@@ -94,11 +94,10 @@ pub(crate) fn today_usd(layout: &Layout) -> Option<f64> {
 
 /// Returns what agents cost, if one was asked and it is worth a word.
 pub(crate) fn total(costs: &Costs) -> Option<String> {
-    if costs.is_unknown() {
+    if costs.untold > 0 && costs.cost_usd <= 0.0 {
         return Some("unknown".to_owned());
     }
-    let known = costs.cost_usd > 0.0 || costs.untold > 0;
-    known.then(|| format!("{}{}", certainty(costs), dollars(costs.cost_usd)))
+    (costs.cost_usd > 0.0).then(|| format!("{}{}", certainty(costs), dollars(costs.cost_usd)))
 }
 
 /// Returns the words for how sure a sum of costs is, to stand before it.

@@ -134,14 +134,18 @@ fn work_after_a_result_is_added_to_what_the_result_said() {
     assert_eq!(costs(&world), "1 0.90 estimated");
 }
 
+/// Makes a world in which an agent with prices ended without a result.
+pub(crate) fn with_prices() -> World {
+    let world = claude_world(
+        "agents: { claude: { type: claude, prices: { input: 100, output: 1000, cache_read: 10, cache_write: 125 } } }\nbudget: { job_usd: 9, on_unknown: stop }\nsteps:\n- claude: killed\n",
+    );
+    assert_code(&go(&world), 1);
+    world
+}
+
 #[test]
 fn prices_of_an_agent_tell_what_it_cost_without_a_result() {
-    let prices = "prices: { input: 100, output: 1000, cache_read: 10, cache_write: 125 }";
-    let world = claude_world(&format!(
-        "agents: {{ claude: {{ type: claude, {prices} }} }}\nsteps:\n- {{ claude: killed }}\n"
-    ));
-    assert_code(&go(&world), 1);
-    assert_eq!(costs(&world), "1 0.40 estimated");
+    assert_eq!(costs(&with_prices()), "1 0.40 estimated");
 }
 
 #[test]

@@ -129,6 +129,7 @@ mod program_ends;
 mod purge;
 mod real_claude;
 mod real_codex;
+mod real_costs;
 mod real_faults;
 mod real_limits;
 mod real_mixed;

@@ -151,7 +151,7 @@ rules:
     failures:
       agent_crashed: the agent was ended by signal 9  item-002
       network_error: no route to host  item-003
-    cost: $1.50 for each item done · $1.00 lost in attempts that came to nothing
+    cost: at least $1.50 for each item done · at least $1.00 lost in attempts that came to nothing
     would be merged into main
     policies:
       tried again: 1 × provider_overloaded, 1 × agent_crashed
