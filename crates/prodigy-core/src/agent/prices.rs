@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Heard, Usage};
+use super::Usage;
 
 /// Weights of the kinds of tokens beside one that is read and is in no cache. They make results
 /// with much and with little in the cache comparable, and are no prices.
@@ -69,6 +69,32 @@ impl PriceLevel {
     }
 }
 
+/// The sums of a stream: everything that a cost follows from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamTotals {
+    /// The tokens that results told.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    pub settled: Usage,
+    /// The tokens that messages told and no result has covered yet.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    pub unsettled: Usage,
+    /// The cost that results told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl StreamTotals {
+    /// Returns all tokens.
+    pub fn usage(&self) -> Usage {
+        let mut sum = self.settled;
+        sum += self.unsettled;
+        sum
+    }
+}
+
 /// The cost of a run of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AgentCost {
@@ -86,19 +112,19 @@ impl AgentCost {
     /// result times the agent's own prices, or else times what results of the same model imply,
     /// first those of the same stream.
     pub fn of(
-        heard: &Heard,
+        totals: &StreamTotals,
         prices: Option<&Prices>,
         level: impl FnOnce(&str) -> Option<PriceLevel>,
     ) -> Self {
         // JSON has no other numbers, so no other could be read back.
-        let told = heard.cost_usd().filter(|cost| cost.is_finite());
-        let rest = if told.is_some() { heard.unsettled() } else { heard.usage() };
+        let told = totals.cost_usd.filter(|cost| cost.is_finite());
+        let rest = if told.is_some() { totals.unsettled } else { totals.usage() };
         if rest.is_empty() {
             return Self { usd: told, estimated: false };
         }
         let implied = || {
-            let own = told.and_then(|told| PriceLevel::of(told, heard.settled()));
-            own.or_else(|| level(heard.model()?))?.cost_usd(rest)
+            let own = told.and_then(|told| PriceLevel::of(told, totals.settled));
+            own.or_else(|| level(totals.model.as_deref()?))?.cost_usd(rest)
         };
         let estimate = prices.map(|prices| prices.cost_usd(rest)).or_else(implied);
         let estimate = estimate.filter(|cost| cost.is_finite());
@@ -124,7 +150,7 @@ fn exact(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::StreamDialect;
+    use crate::agent::{Heard, StreamDialect};
 
     const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
     const SPOKE: &str = r#"{"type":"assistant","message":{"id":"1","model":"m","content":[],"usage":{"input_tokens":1000,"output_tokens":200}}}"#;
@@ -135,7 +161,7 @@ mod tests {
         for line in lines {
             heard.hear(line.as_bytes());
         }
-        AgentCost::of(&heard, prices.as_ref(), |model| level.filter(|_| model == "m"))
+        AgentCost::of(&heard.totals(), prices.as_ref(), |model| level.filter(|_| model == "m"))
     }
 
     fn used(input_tokens: u64, output_tokens: u64) -> Usage {

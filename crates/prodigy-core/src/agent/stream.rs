@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Limit, Usage, claude, codex,
+    Limit, StreamTotals, Usage, claude, codex,
     counter::Counter,
     trouble::Trouble,
     words::{head, tail},
@@ -223,14 +223,14 @@ impl Heard {
         self.counter.sum()
     }
 
-    /// Returns the part of it that results told.
-    pub fn settled(&self) -> Usage {
-        self.counter.settled()
-    }
-
-    /// Returns the part of it that no result has told yet.
-    pub fn unsettled(&self) -> Usage {
-        self.counter.unsettled()
+    /// Returns the sums of everything that was heard.
+    pub fn totals(&self) -> StreamTotals {
+        StreamTotals {
+            settled: self.counter.settled(),
+            unsettled: self.counter.unsettled(),
+            cost_usd: self.cost_usd,
+            model: self.model.clone(),
+        }
     }
 
     /// Returns what it cost by the agent's own estimate, which comes with a result.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{AgentCost, Heard},
+    agent::{AgentCost, Heard, StreamTotals},
     event::{Event, Fact},
     ids::ItemId,
     policy::OnUnknown,
@@ -17,7 +17,7 @@ use super::{Error, Run};
 use crate::{
     process::Lines,
     step::{count_cut_off_run, not_kept, stop},
-    store::{AgentRun, Reader, forget_agent_run, open_to_read, price_level},
+    store::{AgentRun, Reader, forget_agent_run, noted_stream_totals, open_to_read, price_level},
 };
 
 /// How much of a transcript is read at once.
@@ -44,9 +44,11 @@ impl Run {
             let path = run.transcript(&layout, &id);
             // Another agent may have been started behind it before its end was recorded.
             let next = runs.get(at + 1).filter(|next| next.transcript(&layout, &id) == path);
-            let heard = hear(run, &path, next.map(|next| next.offset));
-            let Some(heard) = heard else { continue };
-            let (fact, message) = self.cut_off(run, heard.as_ref());
+            // Sums are noted once the transcript does not hold all.
+            let noted = noted_stream_totals(&layout, &id, &run.id).map(Some);
+            let totals = noted.or_else(|| hear(run, &path, next.map(|next| next.offset)));
+            let Some(totals) = totals else { continue };
+            let (fact, message) = self.cut_off(run, totals.as_ref());
             facts.push(fact);
             unknown = unknown.or(message);
         }
@@ -88,17 +90,15 @@ impl Run {
 
     /// Returns what is recorded of a run, and why the budget cannot be kept if its cost is
     /// unknown.
-    fn cut_off(&self, run: &AgentRun, heard: Option<&Heard>) -> (Fact, Option<String>) {
+    fn cut_off(&self, run: &AgentRun, totals: Option<&StreamTotals>) -> (Fact, Option<String>) {
         let settings = &self.parts.settings;
         let agent = settings.agents.get(&run.agent).map(|agent| &**agent);
         let prices = agent.and_then(|agent| agent.prices());
         let level = |model: &str| price_level(settings.layout.home(), model);
-        let cost = heard.map_or_else(AgentCost::default, |it| AgentCost::of(it, prices, level));
-        if let Some(heard) = heard {
-            let state = settings.layout.state_dir(&self.parts.id);
-            count_cut_off_run(&state, run, heard, cost.usd);
-        }
-        let tokens = heard.map(Heard::usage).unwrap_or_default();
+        let cost = totals.map_or_else(AgentCost::default, |it| AgentCost::of(it, prices, level));
+        let tokens = totals.map(StreamTotals::usage).unwrap_or_default();
+        let state = settings.layout.state_dir(&self.parts.id);
+        count_cut_off_run(&state, run, tokens, cost.usd);
         let unknown = cost.usd.is_none();
         let message = unknown.then(|| not_kept(&run.agent, agent, tokens));
         let map = self.job.map.as_ref();
@@ -108,7 +108,7 @@ impl Run {
             agent: run.agent.clone(),
             cost_usd: cost.usd,
             tokens,
-            model: heard.and_then(Heard::model).map(str::to_owned),
+            model: totals.and_then(|totals| totals.model.clone()),
             served: false,
             estimated: cost.estimated,
             run: Some(run.id.clone()),
@@ -121,12 +121,12 @@ impl Run {
 /// Reads what the stream of a run told. `None` if it told nothing: the agent may not have been
 /// started. An agent without a stream tells nothing ever, which is `Some(None)`.
 #[expect(clippy::option_option, reason = "nothing heard and nothing to hear are two things")]
-fn hear(run: &AgentRun, path: &Path, end: Option<u64>) -> Option<Option<Heard>> {
+fn hear(run: &AgentRun, path: &Path, end: Option<u64>) -> Option<Option<StreamTotals>> {
     let Some(dialect) = run.dialect else { return Some(None) };
     let mut heard = Heard::resumed(dialect, run.before, run.before_usd);
     // What cannot be read was not heard.
     read(path, run.offset, end, &mut heard).ok();
-    (heard.events() > 0).then_some(Some(heard))
+    (heard.events() > 0).then(|| Some(heard.totals()))
 }
 
 fn read(path: &Path, begin: u64, end: Option<u64>, heard: &mut Heard) -> io::Result<()> {

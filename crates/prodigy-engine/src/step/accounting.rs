@@ -118,7 +118,9 @@ impl Asking<'_> {
         }
         let home = self.workplace.tools.layout.home();
         let level = |model: &str| price_level(home, model);
-        heard.map_or_else(AgentCost::default, |it| AgentCost::of(it, self.agent.prices(), level))
+        let totals = heard.map(Heard::totals);
+        let prices = self.agent.prices();
+        totals.map_or_else(AgentCost::default, |it| AgentCost::of(&it, prices, level))
     }
 
     /// Tells what an agent used that was lost before it could be judged.

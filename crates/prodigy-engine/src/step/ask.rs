@@ -86,7 +86,8 @@ pub(super) async fn ask(
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
     let run = asking.run(&conversation, heard.as_ref());
-    let mut ear = Ear::new(heard, Teller::new(workplace, which.path(), asking.name, resumed));
+    let teller = Teller::new(workplace, which.path(), asking.name, resumed);
+    let mut ear = Ear::new(heard, teller, &run.id);
     let listened = workplace
         .listen(launch, asking.confined(&run), &mut |piece| {
             ear.hear(piece);

@@ -195,14 +195,14 @@ impl Conversation {
 
 /// Adds to the record of a session what a run used whose end nobody saw because prodigy was
 /// killed. Agents that go on with the session may count it again.
-pub fn count_cut_off_run(state: &Path, run: &AgentRun, heard: &Heard, cost_usd: Option<f64>) {
+pub fn count_cut_off_run(state: &Path, run: &AgentRun, used: Usage, cost_usd: Option<f64>) {
     let Some(session) = run.session.as_deref().filter(|name| is_session_name(name)) else { return };
     let file = state.join("sessions").join(format!("{session}.json"));
     let Some(mut record) = read(&file) else { return };
     if record.counted.as_ref() == Some(&run.id) {
         return;
     }
-    record.used += heard.usage();
+    record.used += used;
     record.cost_usd += cost_usd.unwrap_or_default();
     record.counted = Some(run.id.clone());
     if let Ok(text) = serde_json::to_vec(&record) {

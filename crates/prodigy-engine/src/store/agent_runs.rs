@@ -7,7 +7,7 @@
 use std::{fs, path::PathBuf};
 
 use prodigy_core::{
-    agent::{StreamDialect, Usage},
+    agent::{StreamDialect, StreamTotals, Usage},
     ids::{AgentId, ItemId, JobId, safe_name},
 };
 use serde::{Deserialize, Serialize};
@@ -85,14 +85,40 @@ impl AgentRun {
     }
 }
 
+/// Notes the sums of a stream of which the transcript does not hold all.
+pub fn note_stream_totals(
+    layout: &Layout,
+    job: &JobId,
+    id: &str,
+    totals: &StreamTotals,
+) -> Result<(), Error> {
+    let path = totals_file(layout, job, id);
+    let encode = |error: serde_json::Error| {
+        let reason = error.to_string();
+        Error::Encode { path: path.clone(), reason }
+    };
+    write_projection(&path, &serde_json::to_vec(totals).map_err(encode)?)
+}
+
+/// Returns the sums of a stream, if they were noted.
+pub fn noted_stream_totals(layout: &Layout, job: &JobId, id: &str) -> Option<StreamTotals> {
+    let text = read_bounded(&totals_file(layout, job, id), LIMIT).ok()??;
+    serde_json::from_slice(&text).ok()
+}
+
 /// Forgets a run: the journal says what it cost.
 pub fn forget_agent_run(layout: &Layout, job: &JobId, id: &str) {
-    // If it stays, the next resume finds its name in the journal.
+    // If one stays, the next resume finds its name in the journal.
+    fs::remove_file(totals_file(layout, job, id)).ok();
     fs::remove_file(file(layout, job, id)).ok();
 }
 
 fn directory(layout: &Layout, job: &JobId) -> PathBuf {
     layout.state_dir(job).join("agent-runs")
+}
+
+fn totals_file(layout: &Layout, job: &JobId, id: &str) -> PathBuf {
+    directory(layout, job).join(format!("{}.totals.json", safe_name(id)))
 }
 
 fn file(layout: &Layout, job: &JobId, id: &str) -> PathBuf {

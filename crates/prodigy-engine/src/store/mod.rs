@@ -32,7 +32,7 @@ mod spool;
 mod syncer;
 mod tombstone;
 
-pub use agent_runs::{AgentRun, forget_agent_run};
+pub use agent_runs::{AgentRun, forget_agent_run, note_stream_totals, noted_stream_totals};
 pub use beginning::has_begun;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use edits::{Edits, read_edit, write_edit};

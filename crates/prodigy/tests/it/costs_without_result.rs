@@ -25,7 +25,12 @@ result() {
 echo '{"type":"system","subtype":"init","session_id":"s","model":"opus-4"}'
 case "$prompt" in *told*) result; exit;; esac
 test -e ROOT/go && { result; exit; }
-case "$prompt" in *again*) result;; esac
+case "$prompt" in
+  *again*) result;;
+  *much*) for n in 1 2 3 4 5 6 7 8 9; do
+      echo '{"type":"assistant","message":{"id":"m0","model":"opus-4","content":[{"type":"text","text":"'$(printf '%0500d' $n)'"}]}}'
+    done;;
+esac
 echo '{"type":"assistant","message":{"id":"m1","model":"opus-4","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"work"}}],"usage":{"input_tokens":2000,"output_tokens":200}}}'
 case "$prompt" in
   *killed*) kill -9 $$;;
@@ -224,6 +229,8 @@ fn what_an_agent_used_before_prodigy_was_killed_is_counted_once() {
     let kept: Vec<_> = fs::read_dir(&runs).unwrap().map(|it| it.unwrap().path()).collect();
     let kept: Vec<_> = kept.iter().map(|path| (path, fs::read(path).unwrap())).collect();
     assert_eq!(kept.len(), 1);
+    let shown = world.prodigy(&["jobs", "show", "job"]);
+    assert!(line(&shown, "cost ").contains("at least $0.30"), "{shown}");
     kill_at_work(&world, crate::stories::Started::new(&world, &["resume", "job"]), 2);
     assert_eq!(costs(&world), "1 0.30, 1 0.60 estimated");
     // As if the first resume had been cut off before it could forget the run.
@@ -254,4 +261,23 @@ fn what_an_agent_used_before_prodigy_was_killed_counts_for_the_budgets() {
         assert_eq!(beside(&world, "asked"), "told\nworks\n", "nobody is asked again");
         assert_eq!(costs(&world), "1 0.30, 1 0.60 estimated");
     }
+}
+
+#[test]
+fn what_does_not_fit_into_the_transcript_is_counted_too() {
+    let world = claude_world(
+        "mode: mapreduce\nmap:\n  input: { items: [told, much] }\n  max_parallel: 1\n  agent_template:\n    - claude: ${item}\n",
+    );
+    world.write(".prodigy/config.yml", "log_cap: 1KiB\n");
+    let mut run = started(&world);
+    run.until(&world, "it was heard", || !of_type_if_any(&world, "agent_tool_used").is_empty());
+    run.signal(Signal::KILL);
+    run.seen(&world);
+    let log = world.home().join("logs/repo/job/item-002/attempt-1.jsonl");
+    assert!(!fs::read_to_string(log).unwrap().contains("\"m1\""), "the transcript is full");
+    fs::write(world.root().join("go"), "").unwrap();
+    assert_code(&world.prodigy(&["resume", "job"]), 0);
+    assert_eq!(costs(&world), "1 0.30, 1 0.60 estimated, 1 0.30");
+    let runs = world.home().join("state/repo/mapreduce/jobs/job/agent-runs");
+    assert_eq!(fs::read_dir(&runs).unwrap().count(), 0, "nothing is left of it");
 }
