@@ -62,7 +62,8 @@ fn costs(world: &World) -> String {
 fn line(seen: &Seen, start: &str) -> String {
     let all = [&*seen.stderr, &*seen.stdout].concat();
     let found = all.lines().find(|line| line.trim_start().starts_with(start));
-    found.unwrap_or_else(|| panic!("no line `{start}` in {seen}")).to_owned()
+    assert!(found.is_some(), "no line `{start}` in {seen}");
+    found.unwrap().to_owned()
 }
 
 /// Returns the job of `jobs show --json`.

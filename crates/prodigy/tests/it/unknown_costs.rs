@@ -1,5 +1,4 @@
 //! Budgets and agents that do not say what they cost: `budget: { on_unknown: stop }`.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::fs;
 
@@ -86,7 +85,7 @@ fn no_further_agent_of_an_item_is_begun_after_an_unknown_cost() {
 fn no_handler_is_asked_after_an_unknown_cost() {
     let handler = "- codex: fail\n  on_failure: { commands: [{ codex: handle }] }\n";
     let steps = codex_world(&format!("{STOP}steps:\n{handler}"));
-    let indented = handler.replace("\n", "\n    ");
+    let indented = handler.replace('\n', "\n    ");
     let items = codex_world(&format!(
         "mode: mapreduce\n{STOP}map:\n  input: {{ items: [one] }}\n  agent_template:\n    {indented}\n"
     ));
