@@ -377,7 +377,7 @@ pub enum Event {
         step: String,
         /// The agent's name.
         agent: String,
-        /// What it cost; left out if the agent does not say.
+        /// What it cost; left out if nobody knows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         /// The tokens it used.
@@ -389,6 +389,12 @@ pub enum Event {
         /// Whether its provider served it: it was not turned away by a limit or for want of room.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         served: bool,
+        /// True if the cost was computed from tokens because the agent did not tell all of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
+        /// A random name for this run of the agent, by which it is counted once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
     },
     /// An agent or another step succeeded, but not without something that a person should know.
     AgentWarned {

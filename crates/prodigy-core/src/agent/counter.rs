@@ -33,6 +33,16 @@ impl Counter {
         sum
     }
 
+    /// Returns what results said was used.
+    pub(super) fn settled(&self) -> Usage {
+        self.settled
+    }
+
+    /// Returns what messages since the last result said was used.
+    pub(super) fn unsettled(&self) -> Usage {
+        self.running
+    }
+
     /// Counts what a message has used so far, and returns whether that is more than was known.
     pub(super) fn message(&mut self, id: &str, usage: Usage) -> bool {
         let mut hasher = DefaultHasher::new();

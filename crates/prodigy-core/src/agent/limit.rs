@@ -32,6 +32,12 @@ impl Limit {
         Self { kind, resets_at: None, window: None, message }
     }
 
+    /// Makes the limit of a budget that cannot be kept because a cost is unknown.
+    pub fn unknown_cost(message: impl Into<String>) -> Self {
+        let (kind, message) = (LimitKind::UnknownCost, message.into());
+        Self { kind, resets_at: None, window: None, message }
+    }
+
     /// Makes the limit of an account that cannot be used until somebody logs in or renews a key.
     pub fn no_access(message: impl Into<String>) -> Self {
         let (kind, message) = (LimitKind::Access, message.into());
@@ -49,6 +55,8 @@ pub enum LimitKind {
     Credits,
     /// A login or a new key lifts it, and waiting does not.
     Access,
+    /// The cost of an agent is unknown, so a budget cannot be kept; a resume lifts it.
+    UnknownCost,
 }
 
 partial! {

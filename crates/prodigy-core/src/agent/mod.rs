@@ -13,6 +13,7 @@ mod judgement;
 mod limit;
 mod limit_text;
 mod outcome;
+mod prices;
 mod reset;
 mod served;
 mod stream;
@@ -28,6 +29,7 @@ pub use self::{
     judgement::{done_share, judgement, printed_judgement, written_judgement},
     limit::{Limit, LimitKind},
     outcome::{Conclusion, Evidence, RunReport, judge},
+    prices::{AgentCost, PriceLevel, Prices, StreamTotals},
     served::is_served,
     stream::{Denied, Heard, Notice, StreamDialect},
     usage::Usage,

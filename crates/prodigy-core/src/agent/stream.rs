@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
-    Limit, Usage, claude, codex,
+    Limit, StreamTotals, Usage, claude, codex,
     counter::Counter,
     trouble::Trouble,
     words::{head, tail},
@@ -24,7 +26,8 @@ pub(super) const DENIALS: usize = 20;
 const LAST_WORDS_BYTES: usize = 4096;
 
 /// The way in which an agent writes its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StreamDialect {
     /// `claude --print --output-format stream-json`.
     Claude,
@@ -220,6 +223,16 @@ impl Heard {
         self.counter.sum()
     }
 
+    /// Returns the sums of everything that was heard.
+    pub fn totals(&self) -> StreamTotals {
+        StreamTotals {
+            settled: self.counter.settled(),
+            unsettled: self.counter.unsettled(),
+            cost_usd: self.cost_usd,
+            model: self.model.clone(),
+        }
+    }
+
     /// Returns what it cost by the agent's own estimate, which comes with a result.
     pub fn cost_usd(&self) -> Option<f64> {
         self.cost_usd
@@ -256,7 +269,7 @@ impl Heard {
     }
 
     /// Returns the way in which the agent writes.
-    pub(super) fn dialect(&self) -> StreamDialect {
+    pub fn dialect(&self) -> StreamDialect {
         self.dialect
     }
 

@@ -13,13 +13,17 @@ use crate::{
 /// Its size depends on how many items are under way, not on how many there are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// All of it, in US dollars.
+    /// All of it that is known, in US dollars.
     pub cost_usd: f64,
+    /// The part of it that was computed from tokens.
+    pub estimated_usd: f64,
+    /// How often a cost was computed from tokens.
+    pub estimated: u64,
     /// The tokens that they used.
     pub tokens: Usage,
-    /// How often an agent said what it cost.
+    /// How often the cost of an agent is known.
     pub told: u64,
-    /// How often one did not.
+    /// How often it is not.
     pub untold: u64,
     /// What was spent on attempts that failed or were cut off.
     pub lost_usd: f64,
@@ -57,8 +61,12 @@ impl Costs {
 
     /// Takes in the next record.
     pub fn apply(&mut self, record: &Record) {
-        if let Event::AgentUsage { cost_usd, tokens, .. } = &record.event {
+        if let Event::AgentUsage { cost_usd, tokens, estimated, .. } = &record.event {
             self.spend(record.item_id.as_ref(), *cost_usd, *tokens);
+            if *estimated {
+                self.estimated += 1;
+                self.estimated_usd += cost_usd.unwrap_or_default();
+            }
         } else if let Event::JobResumed { .. } = &record.event {
             self.cut_off();
             self.is_over = false;

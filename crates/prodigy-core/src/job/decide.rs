@@ -388,7 +388,7 @@ mod tests {
         event::{FORMAT, JobStarted, Record, RunOptions, StepStatus},
         failure::FailureKind,
         job::End,
-        policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
+        policy::{Budget, OnExceeded, OnLimit, OnUnknown, QuotaPolicy},
     };
 
     fn surroundings() -> Surroundings<'static> {
@@ -408,6 +408,7 @@ mod tests {
                     job_usd: None,
                     day_usd: None,
                     on_exceeded: OnExceeded::Pause,
+                    on_unknown: OnUnknown::Ignore,
                 },
                 waits: true,
                 today_usd: 0.0,

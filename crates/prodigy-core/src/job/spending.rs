@@ -199,7 +199,7 @@ pub(super) fn limited(
     }
     let times = before.map_or(0, |paused| paused.times);
     let paused_until = match limit.kind {
-        LimitKind::Credits | LimitKind::Access => None,
+        LimitKind::Credits | LimitKind::Access | LimitKind::UnknownCost => None,
         LimitKind::Usage => Some(lifted_at(&limit, times, now, surroundings.random)),
     };
     let since = before.map_or(now, |paused| paused.since);
@@ -275,6 +275,7 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
         (LimitKind::Usage, None) => (PauseReason::UsageLimit, paused.limit.message.clone()),
         (LimitKind::Credits, _) => (PauseReason::OutOfCredits, paused.limit.message.clone()),
         (LimitKind::Access, _) => (PauseReason::NoAccess, paused.limit.message.clone()),
+        (LimitKind::UnknownCost, _) => (PauseReason::Budget, paused.limit.message.clone()),
     };
     let event = Event::JobPaused { reason, message };
     Some(Decision::finish(vec![event], Ending::Paused(reason)))

@@ -463,6 +463,8 @@ mod tests {
             resumed: 2,
             costs: Costs {
                 cost_usd: 0.125,
+                estimated_usd: 0.0,
+                estimated: 0,
                 tokens: Usage {
                     input_tokens: 0,
                     output_tokens: 0,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Decision, Ending, Job, MapState, Overspent, Surroundings, fold::Misplaced, spending};
 use crate::{
-    agent::Limit,
+    agent::{Limit, LimitKind},
     event::{Event, Snapshot, WorkSuspended, is_top_level},
     failure::{Failure, FailureKind},
     ids::AgentId,
@@ -69,9 +69,10 @@ impl CutOff {
         }
     }
 
-    /// Returns work that this cut off; only a limit counts towards the restarts.
+    /// Returns work that this cut off; only a usage limit counts towards the restarts.
     pub(super) fn suspend(&self, work: WorkSuspended) -> WorkSuspended {
-        let counted = work.counted && matches!(self, Self::Limit(_));
+        let is_usage = matches!(self, Self::Limit(limit) if limit.kind == LimitKind::Usage);
+        let counted = work.counted && is_usage;
         WorkSuspended { counted, ..work }
     }
 }

@@ -428,6 +428,8 @@ impl World {
                 tokens: Usage::default(),
                 model: None,
                 served,
+                estimated: false,
+                run: None,
             };
             Input::Inside(Fact { agent_id: Some(agent), item_id: Some(id), event })
         });

@@ -8,4 +8,4 @@ mod spending;
 pub use backoff::{Backoff, Retry};
 pub use breaker::Breaker;
 pub use limits::Judged;
-pub use spending::{Allowance, Budget, OnExceeded, OnLimit, QuotaPolicy};
+pub use spending::{Allowance, Budget, OnExceeded, OnLimit, OnUnknown, QuotaPolicy};

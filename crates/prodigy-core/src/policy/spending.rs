@@ -63,13 +63,35 @@ pub struct Budget {
     /// What happens when the money of the job or of the day is spent.
     #[serde(default)]
     pub on_exceeded: OnExceeded,
+    /// The consequence of an agent whose cost is unknown.
+    #[serde(default, skip_serializing_if = "OnUnknown::is_default")]
+    pub on_unknown: OnUnknown,
 }
 
 impl Budget {
     /// Returns whether any amount may be spent.
     pub fn is_unlimited(&self) -> bool {
-        let Self { item_usd, job_usd, day_usd, on_exceeded: _ } = self;
+        let Self { item_usd, job_usd, day_usd, on_exceeded: _, on_unknown: _ } = self;
         [item_usd, job_usd, day_usd].into_iter().all(Option::is_none)
+    }
+}
+
+/// The consequence of an agent whose cost is unknown: a budget cannot be kept then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// The job goes on with a warning.
+    #[default]
+    Ignore,
+    /// No further agent starts; the job can be resumed.
+    Stop,
+}
+
+impl OnUnknown {
+    /// Returns true if it need not be written.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

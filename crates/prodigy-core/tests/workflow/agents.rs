@@ -46,6 +46,7 @@ agents:
     system_prompt: "You work on ${workflow.name}."
     config_dir: ~/.claude-work
     args: [--add-dir, /data]
+    prices: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}
   codex:
     type: codex
     model: gpt
@@ -53,6 +54,7 @@ agents:
     system_prompt: Be brief.
     config: {model_reasoning_effort: high, "a.b": [1, true]}
     args: [--oss]
+    prices: {input: 1.25, output: 10}
   plain: {type: claude}
   other: {type: codex}
   local:
@@ -66,9 +68,9 @@ steps: [{shell: a}]
     let shown: Vec<String> =
         workflow.agents.iter().map(|(name, agent)| format!("{name}: {}", row(agent))).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
-    claude: ["node", "cli.js"] Some("~/.claude-work") ["--add-dir", "/data"]
+    claude: ["node", "cli.js"] Some("~/.claude-work") ["--add-dir", "/data"] Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 }
       ["model", "fallback_model", "permission_mode", "allowed_tools", "disallowed_tools", "max_turns", "max_budget_usd", "system_prompt"] Some("You work on ${workflow.name}.") Some(AgentOptions { model: Some("opus"), fallback_model: Some("sonnet"), permission_mode: Some(Plan), allowed_tools: Some(["Read", "Bash(git add *)"]), disallowed_tools: Some(["WebFetch"]), max_turns: Some(5), max_budget_usd: Some(1.5), system_prompt: None, output_schema: None, given: [] })
-    codex: ["codex"] ReadOnly {"a.b": Array [Number(1), Bool(true)], "model_reasoning_effort": String("high")} ["--oss"]
+    codex: ["codex"] ReadOnly {"a.b": Array [Number(1), Bool(true)], "model_reasoning_effort": String("high")} ["--oss"] Prices { input: 1.25, output: 10.0, cache_read: 1.25, cache_write: 1.25 }
       ["model", "system_prompt"] Some("Be brief.") Some(AgentOptions { model: Some("gpt"), fallback_model: None, permission_mode: None, allowed_tools: None, disallowed_tools: None, max_turns: None, max_budget_usd: None, system_prompt: None, output_schema: None, given: [] })
     local: CommandAgent { command: ["my-agent"], prompt: Stdin, exit_codes: {2: Success, 75: Failure(RateLimited)}, result_file: Some("out/answer.md") }
     other: ["codex"] WorkspaceWrite {} []
@@ -82,12 +84,14 @@ steps: [{shell: a}]
 fn row(agent: &AgentConfig) -> String {
     match agent {
         AgentConfig::Claude(claude) => {
-            let ClaudeAgent { command, options, config_dir, args } = &**claude;
-            format!("{command:?} {config_dir:?} {args:?}\n  {}", shown(options))
+            let ClaudeAgent { command, options, config_dir, args, prices } = &**claude;
+            let prices = prices.as_ref().map(|prices| format!(" {prices:?}")).unwrap_or_default();
+            format!("{command:?} {config_dir:?} {args:?}{prices}\n  {}", shown(options))
         }
         AgentConfig::Codex(codex) => {
-            let CodexAgent { command, options, sandbox, config, args } = &**codex;
-            format!("{command:?} {sandbox:?} {config:?} {args:?}\n  {}", shown(options))
+            let CodexAgent { command, options, sandbox, config, args, prices } = &**codex;
+            let prices = prices.as_ref().map(|prices| format!(" {prices:?}")).unwrap_or_default();
+            format!("{command:?} {sandbox:?} {config:?} {args:?}{prices}\n  {}", shown(options))
         }
         AgentConfig::Command(command) => format!("{command:?}"),
         AgentConfig::Simulated(_) => "simulated".to_owned(),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::StreamDialect,
+    agent::{Prices, StreamDialect},
     failure::{Failure, FailureKind},
     workflow::{AgentKind, AgentOptions, ClaudeAgent, PermissionMode},
 };
@@ -148,6 +148,10 @@ impl Agent for Claude {
 
     fn access_hint(&self) -> String {
         "run `claude` and type `/login`, or set `ANTHROPIC_API_KEY` to a valid key".to_owned()
+    }
+
+    fn prices(&self) -> Option<&Prices> {
+        self.config.prices.as_ref()
     }
 
     fn options(&self) -> Option<&AgentOptions> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::StreamDialect,
+    agent::{Prices, StreamDialect},
     failure::Failure,
     workflow::{AgentKind, AgentOptions, CodexAgent, CodexSandbox, PermissionMode},
 };
@@ -97,6 +97,10 @@ impl Agent for Codex {
 
     fn access_hint(&self) -> String {
         "run `codex login`, or set the API key of its provider to a valid one".to_owned()
+    }
+
+    fn prices(&self) -> Option<&Prices> {
+        self.config.prices.as_ref()
     }
 
     fn options(&self) -> Option<&AgentOptions> {

@@ -23,7 +23,7 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    agent::{Denied, Heard, Limit, StreamDialect, Usage},
+    agent::{Denied, Heard, Limit, Prices, StreamDialect, Usage},
     failure::{Failure, FailureKind},
     workflow::{AgentConfig, AgentKind, AgentOptions, Step},
 };
@@ -157,6 +157,11 @@ pub trait Agent: Send + Sync {
 
     /// Returns what its configuration asks of it.
     fn options(&self) -> Option<&AgentOptions> {
+        None
+    }
+
+    /// Returns the prices of its tokens, if its configuration has them.
+    fn prices(&self) -> Option<&Prices> {
         None
     }
 

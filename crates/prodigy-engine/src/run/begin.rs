@@ -256,6 +256,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
         ));
     }
     let mut run = Run::new(parts, fold);
+    let unknown = run.count_cut_off_runs()?;
     run.catch_up_spending();
     let known = run.job.started.as_ref().and_then(|started| started.found.as_ref());
     let found = Some(run.parts.settings.found.clone()).filter(|found| Some(found) != known);
@@ -277,6 +278,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
     run.parts.take_in(&mut run.job, &records)?;
+    run.hold_for_unknown_cost(unknown)?;
     run.note_wait();
     Ok(run)
 }

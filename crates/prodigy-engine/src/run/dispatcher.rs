@@ -251,8 +251,13 @@ impl Run {
 
     /// Writes events, makes them safe and shows them.
     pub(super) fn append(&mut self, events: Vec<Event>) -> Result<(), Error> {
+        self.append_facts(events.into_iter().map(Fact::from).collect())
+    }
+
+    /// Writes facts, makes them safe and shows them.
+    pub(super) fn append_facts(&mut self, facts: Vec<Fact>) -> Result<(), Error> {
         let mut batch = Batch::default();
-        self.write(events.into_iter().map(Fact::from).collect(), &mut batch)?;
+        self.write(facts, &mut batch)?;
         if batch.decides {
             self.durable()?;
         }
@@ -287,7 +292,7 @@ impl Run {
     }
 
     /// Waits until everything written is safe.
-    fn durable(&self) -> Result<(), Error> {
+    pub(super) fn durable(&self) -> Result<(), Error> {
         self.parts.journal.durable().map_err(|source| self.journal_error(source))
     }
 

@@ -10,6 +10,7 @@ mod branch;
 mod break_off;
 mod check;
 mod crew;
+mod cut_off_runs;
 mod dispatcher;
 mod environment;
 mod files;

@@ -24,7 +24,9 @@ use super::{
 };
 use crate::{
     git::JobTree,
-    step::{BudgetGate, CommitRules, Identity, KnownEffects, Scope, Tools, Workplace},
+    step::{
+        BudgetGate, CommitRules, Identity, KnownEffects, Scope, Tools, UnknownCosts, Workplace,
+    },
     store::TodaySpend,
 };
 
@@ -250,6 +252,7 @@ impl Run {
             Body::MapReduce(body) => body.error_policy.retry.clone(),
         };
         Tools {
+            unknown_costs: UnknownCosts::new(settings.workflow.budget),
             patience: retry.unwrap_or_else(Retry::patience),
             guard: parts.guard.clone(),
             program: settings.program.clone(),

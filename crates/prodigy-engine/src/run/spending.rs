@@ -1,13 +1,17 @@
 //! What a run knows of its money and of that of the day.
 
 use prodigy_core::{
+    agent::PriceLevel,
     event::{Event, Fact, Record},
     ids::JobId,
     job::{Job, Spending},
 };
 
 use super::{Error, Run, Settings};
-use crate::{clock, store::Daybook};
+use crate::{
+    clock,
+    store::{Daybook, forget_agent_run, note_price_level},
+};
 
 /// The money of a job, and that of the day.
 pub(super) struct Purse {
@@ -61,6 +65,20 @@ impl Run {
     pub(super) fn note_spending(&mut self, record: &Record) {
         let noted = self.parts.purse.book.note(record);
         self.warn_of_spending(noted);
+        let Event::AgentUsage { cost_usd, tokens, model, estimated, run, .. } = &record.event
+        else {
+            return;
+        };
+        let layout = &self.parts.settings.layout;
+        if let Some(run) = run {
+            forget_agent_run(layout, &self.parts.id, run);
+        }
+        let told = cost_usd.filter(|_| !estimated);
+        let level = told.and_then(|cost_usd| PriceLevel::of(cost_usd, *tokens));
+        if let (Some(level), Some(model)) = (level, model) {
+            // Without it an agent that is cut off has a cost that nobody knows.
+            note_price_level(layout.home(), model, level).ok();
+        }
     }
 
     /// Looks up what was spent today, if anything depends on it.

@@ -1,19 +1,19 @@
 //! A prompt for an agent: from the question to what came of it.
 
-use std::{ops::ControlFlow, path::Path, sync::PoisonError};
+use std::{ops::ControlFlow, path::Path};
 
 use prodigy_core::{
-    agent::{Heard, Limit, LimitKind, Usage, is_served},
+    agent::{Heard, Limit, LimitKind},
     event::Event,
     failure::{Failure, FailureKind},
     job::CutOff,
     policy::Allowance,
     vars::Vars,
-    workflow::{Ability, AgentKind, AgentOptions, Step},
+    workflow::{AgentKind, AgentOptions, Step},
 };
 
 use super::{
-    Workplace,
+    Workplace, accounting,
     action::{Try, named, prepare, said, template},
     answer::{self, Before},
     confine::Confined,
@@ -27,6 +27,7 @@ use crate::{
     agent::{Agent, AgentReport, AgentRequest, RunTraces},
     clock,
     process::{Ended, EndedBy, Launch},
+    store::AgentRun,
     trust,
 };
 
@@ -42,12 +43,14 @@ pub(super) struct Question<'a> {
 }
 
 /// A question on its way to an agent.
-struct Asking<'a> {
-    workplace: &'a Workplace,
+pub(super) struct Asking<'a> {
+    pub(super) workplace: &'a Workplace,
     step: &'a Step,
-    which: Try<'a>,
-    name: &'a str,
-    agent: &'a dyn Agent,
+    pub(super) which: Try<'a>,
+    pub(super) name: &'a str,
+    pub(super) agent: &'a dyn Agent,
+    /// The name of this run of the agent, in the books.
+    pub(super) run_id: String,
     options: AgentOptions,
     prompt: String,
     system_prompt: Option<String>,
@@ -61,8 +64,8 @@ pub(super) async fn ask(
     which: Try<'_>,
     question: Question<'_>,
 ) -> Result<Output, Box<Failed>> {
-    if let Some(overspent) = workplace.tools.budget.overspent() {
-        workplace.interruption.set(CutOff::Budget(overspent));
+    if let Some(cut_off) = workplace.no_more_agents() {
+        workplace.interruption.set(cut_off);
         return Err(Failed::bare(stopped()));
     }
     let mut asking = Asking::new(workplace, step, vars, which, question).map_err(Failed::bare)?;
@@ -83,9 +86,11 @@ pub(super) async fn ask(
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
-    let mut ear = Ear::new(heard, Teller::new(workplace, which.path(), asking.name, resumed));
+    let run = asking.run(&conversation, heard.as_ref());
+    let teller = Teller::new(workplace, which.path(), asking.name, resumed);
+    let mut ear = Ear::new(heard, teller, &run.id);
     let listened = workplace
-        .listen(launch, asking.confined(), &mut |piece| {
+        .listen(launch, asking.confined(&run), &mut |piece| {
             ear.hear(piece);
             ControlFlow::Continue(())
         })
@@ -94,9 +99,10 @@ pub(super) async fn ask(
     let (slot, ended) = match listened {
         Ok(ended) => ended,
         Err(lost) => {
-            asking.tell_heard(heard.as_ref());
             if let Some(heard) = &heard {
-                conversation.lose(heard);
+                let cost = asking.cost(Some(heard), None);
+                asking.tell_heard(heard, cost);
+                conversation.lose(heard, cost.usd);
             }
             return Err(lost);
         }
@@ -116,8 +122,9 @@ pub(super) async fn ask(
     let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
     report.limit = report.limit.or(named);
     let failure = failure.map(|failure| said(workplace, which.path(), failure));
-    conversation.close(&report, failure.as_ref());
-    asking.tell_report(&report, failure.as_ref());
+    let cost = asking.cost(heard.as_ref(), Some(&ended));
+    conversation.close(&report, cost.usd, failure.as_ref());
+    asking.tell_report(&report, cost, failure.as_ref());
     if let Some(limit) = report.limit {
         before.note_changes(workplace, which.action);
         workplace.interruption.set(CutOff::Limit(asking.explained(limit)));
@@ -148,7 +155,8 @@ impl<'a> Asking<'a> {
         let system_prompt = system_prompt.transpose().map_err(|error| template(&error))?;
         let prompt = prompt.to_owned();
         let agent = agent.as_ref();
-        Ok(Self { workplace, step, which, name, agent, options, prompt, system_prompt })
+        let run_id = accounting::new_run_id();
+        Ok(Self { workplace, step, which, name, agent, run_id, options, prompt, system_prompt })
     }
 
     /// Adds what the agent should know of earlier tries.
@@ -245,9 +253,9 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns the agent as the sandbox needs to know it.
-    fn confined(&self) -> Confined<'_> {
+    fn confined<'r>(&'r self, run: &'r AgentRun) -> Confined<'r> {
         let is_read_only = self.agent.is_read_only(&self.options);
-        Confined { agent: self.agent, step: self.which.path(), is_read_only }
+        Confined { agent: self.agent, step: self.which.path(), is_read_only, run }
     }
 
     /// Returns what is wrong with the work of an agent that ended well, and keeps its answer.
@@ -299,7 +307,7 @@ impl<'a> Asking<'a> {
     /// Adds to an account that cannot be used whose it is, and the way out.
     fn explained(&self, limit: Limit) -> Limit {
         let message = match limit.kind {
-            LimitKind::Usage | LimitKind::Credits => return limit,
+            LimitKind::Usage | LimitKind::Credits | LimitKind::UnknownCost => return limit,
             LimitKind::Access => format!(
                 "agent `{}` has no access to its account: {}; {}",
                 self.name,
@@ -308,52 +316,6 @@ impl<'a> Asking<'a> {
             ),
         };
         Limit { message, ..limit }
-    }
-
-    /// Tells what an agent used that was lost before it could be judged.
-    fn tell_heard(&self, heard: Option<&Heard>) {
-        // One of which nothing was heard may not have been started.
-        let heard = heard.filter(|it| it.cost_usd().is_some() || !it.usage().is_empty());
-        if let Some(heard) = heard {
-            let model = heard.model().map(str::to_owned);
-            // Whether it was turned away in the end is not known.
-            self.tell_usage(heard.cost_usd(), heard.usage(), model, false);
-        }
-    }
-
-    /// Tells what an agent that ended used, and whether it was served.
-    fn tell_report(&self, report: &AgentReport, failure: Option<&Failure>) {
-        let kind = failure.map(|failure| failure.kind);
-        let tells = self.agent.kind().is_able_to(Ability::Tokens);
-        let served = report.limit.is_none() && is_served(kind, report.usage, tells);
-        if !tells || !report.usage.is_empty() {
-            self.workplace.progress().note_served();
-        }
-        self.tell_usage(report.cost_usd, report.usage, report.model.clone(), served);
-    }
-
-    /// Tells what the agent used and what that cost.
-    fn tell_usage(
-        &self,
-        cost_usd: Option<f64>,
-        tokens: Usage,
-        model: Option<String>,
-        served: bool,
-    ) {
-        // JSON has no other numbers, so no other could be read back.
-        // That it does not say what it cost is worth a record: it was not for nothing.
-        let cost_usd = cost_usd.filter(|cost| cost.is_finite());
-        let mut spent = self.workplace.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        *spent += cost_usd.unwrap_or_default();
-        self.workplace.tools.budget.add(cost_usd.unwrap_or_default());
-        self.workplace.tell(Event::AgentUsage {
-            step: self.which.path().to_owned(),
-            agent: self.name.to_owned(),
-            cost_usd,
-            tokens,
-            model,
-            served,
-        });
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     agent::Agent,
     process::{Ended, Launch, Printed, Status},
     sandbox::{self, Needs, Own},
-    store,
+    store::{self, AgentRun},
 };
 
 /// What a program that was ended by a signal exits with, as the sandbox reports it.
@@ -32,6 +32,8 @@ pub(super) struct Confined<'a> {
     pub(super) step: &'a str,
     /// Whether it is to write nothing.
     pub(super) is_read_only: bool,
+    /// Its run, to be noted before it begins.
+    pub(super) run: &'a AgentRun,
 }
 
 impl Workplace {

@@ -4,6 +4,7 @@
 //! on the way is told to the job through [`Workplace::tell`]; how it ended is the
 //! return value. Nothing here writes the journal.
 
+mod accounting;
 mod action;
 mod answer;
 mod ask;
@@ -41,6 +42,8 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
+pub use accounting::UnknownCosts;
+pub(crate) use accounting::{not_kept, stop};
 pub use action::printed;
 pub use auto_commit::CommitRules;
 pub(crate) use auto_commit::blocking;
@@ -53,6 +56,7 @@ pub use interruption::Interruption;
 pub use known::KnownEffects;
 pub use past::Past;
 pub use progress::{Progress, SavedProgress};
+pub use session::count_cut_off_run;
 pub use supervisors::Supervisors;
 pub use workplace::{Identity, ItemIdentity, Told, Tools, Workplace, trailer};
 

@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Identity, Workplace};
 use crate::{
     agent::{Agent, AgentReport, Session},
-    store,
+    store::{self, AgentRun},
 };
 
 /// The most sessions that one step has; behind it they are not told apart any more.
@@ -70,6 +70,9 @@ struct Record {
     /// What that cost, as far as the agent said so.
     #[serde(default)]
     cost_usd: f64,
+    /// The last run that was counted after prodigy was killed; each is counted once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counted: Option<String>,
 }
 
 impl Conversation {
@@ -110,7 +113,8 @@ impl Conversation {
         let id = if resumes.is_some() { id } else { uuid };
         let before = before.filter(|_| resumes.is_some()).unwrap_or_default();
         let Record { used, cost_usd, .. } = before;
-        let record = Record { session: None, is_over: false, place, used, cost_usd };
+        let counted = None;
+        let record = Record { session: None, is_over: false, place, used, cost_usd, counted };
         let conversation = Self { id, resumes, file: Some(path), kept, record };
         conversation.keep(&directory);
         conversation
@@ -150,8 +154,23 @@ impl Conversation {
         Heard::resumed(dialect, self.record.used, self.record.cost_usd)
     }
 
-    /// Takes down how the prompt ended.
-    pub(super) fn close(mut self, report: &AgentReport, failure: Option<&Failure>) {
+    /// Returns what earlier processes of the session used and cost.
+    pub(super) fn before(&self) -> (Usage, f64) {
+        (self.record.used, self.record.cost_usd)
+    }
+
+    /// Returns the name of its record, if the agent has sessions.
+    pub(super) fn record_name(&self) -> Option<String> {
+        self.file.as_deref()?.file_stem()?.to_str().map(str::to_owned)
+    }
+
+    /// Takes down how the prompt ended, and what it cost if that is known.
+    pub(super) fn close(
+        mut self,
+        report: &AgentReport,
+        cost_usd: Option<f64>,
+        failure: Option<&Failure>,
+    ) {
         let is_cut_off =
             report.limit.is_some() || failure.is_some_and(|failure| failure.kind.is_circumstance());
         self.record.is_over = !is_cut_off;
@@ -159,12 +178,12 @@ impl Conversation {
             // Nobody goes on with it, and it holds whatever the agent saw.
             fs::remove_dir_all(kept).ok();
         }
-        self.end(report.session.as_deref(), report.usage, report.cost_usd);
+        self.end(report.session.as_deref(), report.usage, cost_usd);
     }
 
     /// Takes down what was heard of a prompt whose end nobody saw.
-    pub(super) fn lose(self, heard: &Heard) {
-        self.end(heard.session(), heard.usage(), heard.cost_usd());
+    pub(super) fn lose(self, heard: &Heard, cost_usd: Option<f64>) {
+        self.end(heard.session(), heard.usage(), cost_usd);
     }
 
     fn end(mut self, session: Option<&str>, used: Usage, cost_usd: Option<f64>) {
@@ -182,6 +201,23 @@ impl Conversation {
         let (Some(file), Ok(text)) = (&self.file, serde_json::to_vec(&self.record)) else { return };
         // Without it the next prompt begins anew, or goes on where it need not.
         store::create_dir(directory).and_then(|()| store::write_projection(file, &text)).ok();
+    }
+}
+
+/// Adds to the record of a session what a run used whose end nobody saw because prodigy was
+/// killed. Agents that go on with the session may count it again.
+pub fn count_cut_off_run(state: &Path, run: &AgentRun, used: Usage, cost_usd: Option<f64>) {
+    let Some(session) = run.session.as_deref().filter(|name| is_session_name(name)) else { return };
+    let file = state.join("sessions").join(format!("{session}.json"));
+    let Some(mut record) = read(&file) else { return };
+    if record.counted.as_ref() == Some(&run.id) {
+        return;
+    }
+    record.used += used;
+    record.cost_usd += cost_usd.unwrap_or_default();
+    record.counted = Some(run.id.clone());
+    if let Ok(text) = serde_json::to_vec(&record) {
+        store::write_projection(&file, &text).ok();
     }
 }
 

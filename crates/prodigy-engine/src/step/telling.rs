@@ -9,7 +9,7 @@ use prodigy_core::{
 };
 
 use super::Workplace;
-use crate::process::Lines;
+use crate::{process::Lines, store::note_stream_totals};
 
 /// The least time between two records of what an agent is doing: it may use a tool a
 /// thousand times a second, and nobody reads so fast.
@@ -24,24 +24,40 @@ pub(super) struct Ear<'a> {
     /// What the stream told so far; nothing if the agent does not print one.
     heard: Option<Heard>,
     teller: Teller<'a>,
+    /// The name of the run, in the books.
+    run: &'a str,
+    /// How many bytes it printed.
+    printed: u64,
 }
 
 impl<'a> Ear<'a> {
     /// Begins with a run that has said nothing yet.
-    pub(super) fn new(heard: Option<Heard>, teller: Teller<'a>) -> Self {
-        Self { lines: Lines::default(), heard, teller }
+    pub(super) fn new(heard: Option<Heard>, teller: Teller<'a>, run: &'a str) -> Self {
+        Self { lines: Lines::default(), heard, teller, run, printed: 0 }
     }
 
     /// Hears the next piece of what the agent prints.
     pub(super) fn hear(&mut self, piece: &[u8]) {
-        let Self { lines, heard, teller } = self;
+        let Self { lines, heard, teller, run, printed } = self;
         let Some(heard) = heard else { return };
-        lines.feed(piece, |line| heard.hear(line).into_iter().for_each(|it| teller.hear(it)));
+        let mut is_more = false;
+        lines.feed(piece, |line| {
+            for notice in heard.hear(line) {
+                is_more |= matches!(notice, Notice::Usage(_));
+                teller.hear(notice);
+            }
+        });
+        *printed = printed.saturating_add(piece.len() as u64);
+        let Workplace { tools, identity, .. } = teller.workplace;
+        // What does not fit into the transcript could not be read there if prodigy were killed.
+        if is_more && *printed > tools.log_cap {
+            note_stream_totals(&tools.layout, &identity.job, run, &heard.totals()).ok();
+        }
     }
 
     /// Returns what the stream has told, now that it is over.
     pub(super) fn finish(self) -> Option<Heard> {
-        let Self { mut lines, mut heard, mut teller } = self;
+        let Self { mut lines, mut heard, mut teller, .. } = self;
         if let Some(heard) = &mut heard {
             lines.finish(|line| heard.hear(line).into_iter().for_each(|it| teller.hear(it)));
         }

@@ -15,6 +15,7 @@ use prodigy_core::{
     event::{Event, Fact},
     failure::{Failure, FailureKind},
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
+    job::CutOff,
     policy::{Allowance, Retry},
     workflow::{EnvVar, StepAddress},
 };
@@ -22,6 +23,7 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
     BudgetGate, CommitRules, Interruption, KnownEffects, Past, Progress, SavedProgress,
+    UnknownCosts,
     confine::Confined,
     fault::{fault, not_launched},
     flow::stopped,
@@ -137,6 +139,8 @@ pub struct Tools {
     pub log_cap: u64,
     /// The time between asking a process to end and making it.
     pub grace: Duration,
+    /// The budget, and the agents of which nobody knows what they cost.
+    pub unknown_costs: UnknownCosts,
     /// How agents outside of items are tried again whose provider had no room.
     pub patience: Retry,
     /// The longest a step may print nothing, unless it says otherwise.
@@ -203,6 +207,12 @@ impl Workplace {
     /// the work off.
     pub(super) fn is_over(&self) -> bool {
         self.tools.stop.is_requested() || self.interruption.is_set()
+    }
+
+    /// Returns what keeps agents from starting, if a budget is spent or cannot be kept.
+    pub(super) fn no_more_agents(&self) -> Option<CutOff> {
+        let spent = self.tools.budget.overspent().map(CutOff::Budget);
+        spent.or_else(|| self.tools.unknown_costs.limit().map(CutOff::Limit))
     }
 
     /// Returns the progress of the item or step that is under way.
@@ -294,6 +304,10 @@ impl Workplace {
         };
         let stdout = self.log_file(slot, LogFile::output(launch.stream));
         launch.log = Some((stdout, self.log_file(slot, LogFile::Errors)));
+        if let Some(agent) = agent {
+            // Without the note, what it costs is lost with prodigy, and only then.
+            agent.run.begin(&self.tools.layout, &self.identity.job, slot).ok();
+        }
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
         let _record = self.tree.repo().begin_step();

@@ -4,6 +4,7 @@
 //! and rebuilt from it. All writing goes through this module, because a file that
 //! is not synced, or whose directory is not, is gone after a power failure.
 
+mod agent_runs;
 mod beginning;
 mod checkpoint;
 mod edits;
@@ -17,6 +18,7 @@ mod layout;
 mod line;
 mod lock;
 mod place;
+mod price_levels;
 mod purge_record;
 mod reader;
 mod relocation;
@@ -30,6 +32,7 @@ mod spool;
 mod syncer;
 mod tombstone;
 
+pub use agent_runs::{AgentRun, forget_agent_run, note_stream_totals, noted_stream_totals};
 pub use beginning::has_begun;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use edits::{Edits, read_edit, write_edit};
@@ -44,6 +47,7 @@ pub use journal::{Durability, Journal, Opened, TornTail};
 pub use layout::{Layout, LogFile};
 pub use lock::JobLock;
 pub use place::JobPlace;
+pub use price_levels::{note_price_level, price_level};
 pub use purge_record::{PurgeKind, PurgeRecord, PurgedPart};
 pub use reader::{Reader, durable_seq, follow, last_seq};
 pub use relocation::Relocation;

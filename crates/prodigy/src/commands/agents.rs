@@ -65,9 +65,14 @@ pub(super) fn warn_of_unknown_costs(
         return;
     }
     for (name, config) in configured {
-        if !config.kind().is_able_to(Ability::Cost) {
+        if !config.kind().is_able_to(Ability::Cost) && !config.has_prices() {
+            let help = if config.kind().is_able_to(Ability::Tokens) {
+                "; set `prices` for it"
+            } else {
+                ""
+            };
             out.note(format_args!(
-                "warning: agent `{name}` does not say what it costs, so `budget` does not hold for it"
+                "warning: agent `{name}` does not say what it costs, so `budget` does not hold for it{help}"
             ));
         }
     }

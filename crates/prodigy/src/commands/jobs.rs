@@ -15,7 +15,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    store::{self, Layout},
+    store::{self, AgentRun, Layout},
 };
 use serde_json::{Value, json};
 
@@ -113,6 +113,11 @@ struct Row {
 
 fn row(layout: &Layout, job: JobId) -> Result<Row, store::Error> {
     let (mut summary, status, damage) = summary(layout, &job)?;
+    if status == JobStatus::Interrupted {
+        // The next resume counts what agents used that died with it.
+        let uncounted = AgentRun::all(layout, &job).len();
+        summary.costs.untold += u64::try_from(uncounted).unwrap_or_default();
+    }
     if let Some(started) = &mut summary.started {
         started.repository = layout.path_now(&started.repository)?;
     }

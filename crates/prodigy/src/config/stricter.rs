@@ -14,7 +14,10 @@ pub(super) fn stricter(
     own: Option<&Setting<AgentConfig>>,
     theirs: Setting<AgentConfig>,
 ) -> Setting<AgentConfig> {
-    let Some(own) = own.filter(|own| is_restricted(&own.value)) else { return theirs };
+    let Some(own) = own else { return theirs };
+    if !is_restricted(&own.value) {
+        return Setting { value: with_prices(theirs.value, &own.value), ..theirs };
+    }
     let value = match (&own.value, theirs.value) {
         (AgentConfig::Claude(own), AgentConfig::Claude(theirs)) => {
             AgentConfig::Claude(Box::new(claude(own, &theirs)))
@@ -31,6 +34,21 @@ pub(super) fn stricter(
         ) => return own.clone(),
     };
     Setting { value, origin: theirs.origin }
+}
+
+/// Returns an agent with the prices that the user gave it, if any: budgets are kept by them.
+fn with_prices(theirs: AgentConfig, own: &AgentConfig) -> AgentConfig {
+    match (theirs, own) {
+        (AgentConfig::Claude(mut theirs), AgentConfig::Claude(own)) => {
+            theirs.prices = own.prices.or(theirs.prices);
+            AgentConfig::Claude(theirs)
+        }
+        (AgentConfig::Codex(mut theirs), AgentConfig::Codex(own)) => {
+            theirs.prices = own.prices.or(theirs.prices);
+            AgentConfig::Codex(theirs)
+        }
+        (theirs, _) => theirs,
+    }
 }
 
 /// Returns whether the user restricts an agent, by permissions or by the program around it.
@@ -56,7 +74,8 @@ fn is_restricted(own: &AgentConfig) -> bool {
 fn claude(own: &ClaudeAgent, theirs: &ClaudeAgent) -> ClaudeAgent {
     let (first, second) = (own.options.permission_mode, theirs.options.permission_mode);
     let mode = if rank(second) < rank(first) { second } else { first };
-    ClaudeAgent { options: options(&own.options, &theirs.options, mode), ..own.clone() }
+    let prices = own.prices.or(theirs.prices);
+    ClaudeAgent { options: options(&own.options, &theirs.options, mode), prices, ..own.clone() }
 }
 
 fn codex(own: &CodexAgent, theirs: &CodexAgent) -> CodexAgent {
@@ -65,6 +84,7 @@ fn codex(own: &CodexAgent, theirs: &CodexAgent) -> CodexAgent {
     CodexAgent {
         options: options(&own.options, &theirs.options, mode),
         sandbox: stricter.sandbox,
+        prices: own.prices.or(theirs.prices),
         ..own.clone()
     }
 }

@@ -307,22 +307,22 @@ mod tests {
     fn an_agent_is_shown_with_its_tool_what_it_used_and_how_long_it_is_quiet() {
         let told = at_work();
         insta::assert_snapshot!(lines(&told, 20_000, Size { width: 90, height: 24 }), @"
-        ⠋ 0/400 done · 2 running · $1.23
+        ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo test · Bash: cargo test --workspace  $0.12 · 20s
           agent-2  item-002  shell: cargo test  12.3k tokens · 20s
         ");
         insta::assert_snapshot!(lines(&told, 70_000, Size { width: 90, height: 24 }), @"
-        ⠋ 0/400 done · 2 running · $1.23
+        ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo test · Bash: cargo test…  quiet 1m 00s · $0.12 · 1m 10s
           agent-2  item-002  shell: cargo test  12.3k tokens · 1m 10s
         ");
         insta::assert_snapshot!(lines(&told, 70_000, Size { width: 50, height: 24 }), @"
-        ⠋ 0/400 done · 2 running · $1.23
+        ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo test ·…  1m 10s
           agent-2  item-002  shell: cargo test  1m 10s
         ");
         insta::assert_snapshot!(lines(&told, 70_000, Size { width: 44, height: 24 }), @"
-        ⠋ 0/400 done · 2 running · $1.23
+        ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo …  1m 10s
           agent-2  item-002  shell: cargo …  1m 10s
         ");

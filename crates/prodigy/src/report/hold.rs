@@ -86,6 +86,7 @@ fn obstacle(kind: LimitKind) -> &'static str {
         LimitKind::Usage => "usage limit",
         LimitKind::Credits => "out of credits",
         LimitKind::Access => "no access",
+        LimitKind::UnknownCost => "unknown cost",
     }
 }
 

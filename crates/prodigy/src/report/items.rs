@@ -14,7 +14,7 @@ use prodigy_core::{
 use super::{
     hold::Hold,
     lines::{ADOPTED, Line, Sign, Weight, count, tampering, took},
-    money::dollars,
+    money::{certainty, dollars},
     totals::{counts, until_from},
     warnings,
 };
@@ -90,7 +90,7 @@ impl Teller {
     /// Returns what all of it has cost, if that is worth a word.
     pub(super) fn cost(&self) -> Option<String> {
         if self.cost_usd > 0.0 {
-            return Some(dollars(self.cost_usd));
+            return Some(format!("{}{}", certainty(&self.costs), dollars(self.cost_usd)));
         }
         self.costs.is_unknown().then(|| "cost unknown".to_owned())
     }

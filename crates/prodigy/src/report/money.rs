@@ -26,9 +26,10 @@ impl Money<'_> {
     pub(crate) fn details(&self) -> Vec<String> {
         let mut details = Vec::new();
         let each = self.successful.and_then(|count| self.costs.per_success(count));
-        details.extend(each.map(|each| format!("{} for each item done", dollars(each))));
+        let sure = certainty(self.costs);
+        details.extend(each.map(|each| format!("{sure}{} for each item done", dollars(each))));
         if self.costs.lost_usd > 0.0 {
-            let lost = dollars(self.costs.lost_usd);
+            let lost = format!("{sure}{}", dollars(self.costs.lost_usd));
             details.push(format!("{lost} lost in attempts that came to nothing"));
         }
         details.extend(tokens(self.costs.tokens));
@@ -40,7 +41,11 @@ impl Money<'_> {
         let left = |most: f64, spent: f64, of: &str| {
             let (most, rest) = (dollars(most), dollars((most - spent).max(0.0)));
             // Nobody knows what those spent who did not say.
-            let most_of_it = if self.costs.untold > 0 { "at most " } else { "" };
+            let most_of_it = match certainty(self.costs) {
+                "" => "",
+                "about " => "about ",
+                _ => "at most ",
+            };
             format!("{most_of_it}{rest} left of {most} for the {of}")
         };
         let job = self.budget.job_usd.map(|most| left(most, self.job_usd, "job"));
@@ -52,12 +57,13 @@ impl Money<'_> {
 
     /// Returns all of it as JSON, to be put into a document.
     pub(crate) fn document(&self) -> Value {
-        let Costs { cost_usd, tokens, untold, lost_usd, .. } = self.costs;
+        let Costs { cost_usd, tokens, untold, lost_usd, estimated_usd, .. } = self.costs;
         let Budget { item_usd, job_usd, day_usd, .. } = self.budget;
         let spent = |spent: f64| (*untold == 0).then_some(spent);
         let left = |most: Option<f64>, spent: Option<f64>| Some((most? - spent?).max(0.0));
         json!({
             "cost_usd": (!self.costs.is_unknown()).then_some(cost_usd),
+            "cost_estimated_usd": estimated_usd,
             "cost_untold": untold,
             "cost_per_success_usd": self.successful.and_then(|count| self.costs.per_success(count)),
             "lost_usd": lost_usd,
@@ -88,11 +94,20 @@ pub(crate) fn today_usd(layout: &Layout) -> Option<f64> {
 
 /// Returns what agents cost, if one was asked and it is worth a word.
 pub(crate) fn total(costs: &Costs) -> Option<String> {
-    if costs.is_unknown() {
+    if costs.untold > 0 && costs.cost_usd <= 0.0 {
         return Some("unknown".to_owned());
     }
-    let known = (costs.cost_usd > 0.0).then(|| dollars(costs.cost_usd))?;
-    Some(if costs.untold > 0 { format!("{known} and an unknown amount") } else { known })
+    (costs.cost_usd > 0.0).then(|| format!("{}{}", certainty(costs), dollars(costs.cost_usd)))
+}
+
+/// Returns the words for how sure a sum of costs is, to stand before it.
+pub(crate) fn certainty(costs: &Costs) -> &'static str {
+    match (costs.untold > 0, costs.estimated > 0) {
+        (true, true) => "at least about ",
+        (true, false) => "at least ",
+        (false, true) => "about ",
+        (false, false) => "",
+    }
 }
 
 /// Returns an amount of money.
@@ -149,7 +164,12 @@ mod tests {
         assert_eq!(total(&costs(1, 0, 0.0)), None);
         assert_eq!(total(&costs(0, 2, 0.0)).unwrap(), "unknown");
         assert_eq!(total(&costs(1, 0, 0.5)).unwrap(), "$0.50");
-        assert_eq!(total(&costs(1, 2, 0.5)).unwrap(), "$0.50 and an unknown amount");
+        assert_eq!(total(&costs(1, 2, 0.5)).unwrap(), "at least $0.50");
+        let mut estimated = costs(1, 0, 0.5);
+        estimated.estimated = 1;
+        assert_eq!(total(&estimated).unwrap(), "about $0.50");
+        estimated.untold = 1;
+        assert_eq!(total(&estimated).unwrap(), "at least about $0.50");
     }
 
     #[test]
@@ -183,6 +203,7 @@ mod tests {
         insta::assert_snapshot!(format!("{:#}", money.document()), @r#"
         {
           "cost_usd": 1.5,
+          "cost_estimated_usd": 0.0,
           "cost_untold": 0,
           "cost_per_success_usd": 0.75,
           "lost_usd": 0.5,

@@ -58,7 +58,8 @@ fn markdown(job: &Job, notebook: &Notebook) -> String {
     let cost = money::total(costs);
     row("Cost", cost.unwrap_or_else(|| money::dollars(job.cost_usd)));
     if costs.lost_usd > 0.0 {
-        row("Lost in attempts that came to nothing", money::dollars(costs.lost_usd));
+        let lost = format!("{}{}", money::certainty(costs), money::dollars(costs.lost_usd));
+        row("Lost in attempts that came to nothing", lost);
     }
     if !costs.tokens.is_empty() {
         row("Tokens", costs.tokens.total().to_string());

@@ -79,7 +79,7 @@ fn claude_and_codex_need_no_configuration() {
     ✓ 1 claude: Do it.  [time]
     ✓ 2 codex: --do-it  [time]
 
-    completed · 2 of 2 steps · cost $0.25 and an unknown amount
+    completed · 2 of 2 steps · cost at least $0.25
     cost: 60 tokens in, 7 out, 10 from the cache
     nothing to merge: the steps made no commit
     next: prodigy events job

@@ -40,6 +40,7 @@ pub(crate) fn documents() -> Documents {
         meddling(),
         crate::trust::with_changed_settings(),
         crate::resumed_money::cut_off_by_a_server(),
+        crate::costs_without_result::with_prices(),
         crate::lost_end::accepted_loss(),
         crate::limit_bounds::tried_at_once(),
         crate::approvals_rules::refused_below_a_step(),

@@ -239,6 +239,7 @@ fn jobs_can_be_read_by_programs() {
           },
           "damage": null,
           "cost_usd": 0.0,
+          "cost_estimated_usd": 0.0,
           "cost_untold": 0,
           "cost_per_success_usd": null,
           "lost_usd": 0.0,

@@ -173,7 +173,7 @@ fn what_some_agents_say_is_not_taken_for_all() {
     ✓ 1 mine: one  [time]
     ✓ 2 claude: two  [time]
 
-    completed · 2 of 2 steps · cost $0.50 and an unknown amount
+    completed · 2 of 2 steps · cost at least $0.50
     nothing to merge: the steps made no commit
     next: prodigy events job
     ");

@@ -686,6 +686,7 @@ fn the_json_document_of_a_job_has_its_items() {
         },
         "damage": null,
         "cost_usd": 0.0,
+        "cost_estimated_usd": 0.0,
         "cost_untold": 0,
         "cost_per_success_usd": null,
         "lost_usd": 0.0,

@@ -3,10 +3,11 @@
 
 use insta::assert_snapshot;
 use prodigy_testkit::World;
+use rustix::process::Signal;
 
 use crate::{
     agents::{program, world},
-    map_world::{assert_code, go, of_type},
+    map_world::{assert_code, go, of_type, started},
 };
 
 /// A program that speaks like an older Claude Code, which a server cuts off once.
@@ -89,5 +90,29 @@ esac
     assert_snapshot!(told("codex", script), @"
     null 100 20
     null 30 5
+    ");
+}
+
+#[test]
+fn what_a_run_told_that_died_with_prodigy_is_not_charged_twice_with_its_session() {
+    let world = world(
+        "mode: mapreduce\nmap:\n  input: { items: [a] }\n  agent_template:\n    - claude: Do it.\n",
+    );
+    // The first one lingers after its result, and is not at its end yet.
+    let script = OLDER_CLAUDE.replace("  exit 1\n", "  exec sleep 30\n");
+    program(&world, "claude", &script);
+    let mut run = started(&world);
+    run.until(&world, "it has told its cost", || {
+        let log = world.home().join("logs/repo/job/item-001/attempt-1.jsonl");
+        std::fs::read_to_string(log).is_ok_and(|text| text.contains("total_cost_usd"))
+    });
+    run.signal(Signal::KILL);
+    run.seen(&world);
+    assert_code(&world.prodigy(&["resume", "job"]), 0);
+    let sessions = of_type(&world, "agent_session_started");
+    assert_eq!(sessions[1]["resumed"], true, "the second goes on with the session of the first");
+    assert_snapshot!(usages(&world), @"
+    0.5 100 20
+    0.25 30 5
     ");
 }

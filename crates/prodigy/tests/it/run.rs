@@ -636,7 +636,7 @@ parameters:
         ~ 8 claude: denied (failed, going on)  [time]
         ✗ 9 claude: hang: still running after [time]
 
-        failed at step 9: still running after [time] · 8 of 9 steps done · cost $0.25 and an unknown amount
+        failed at step 9: still running after [time] · 8 of 9 steps done · cost at least $0.25
         worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
         output: prodigy logs job 9
         next: prodigy resume job

@@ -146,12 +146,12 @@ rules:
     ~ map: 1/3 done · 2 failed · 2 in DLQ  [time]
     ✓ reduce.1 shell: test -e simulated && test -n "$PRODIGY_HOME"  [time]
 
-    completed with failures · 1 of 3 items done · [time] · cost $1.50 and an unknown amount
+    completed with failures · 1 of 3 items done · [time] · cost at least $1.50
     items: 1 successful, 2 in the DLQ, 2 tried more than once
     failures:
       agent_crashed: the agent was ended by signal 9  item-002
       network_error: no route to host  item-003
-    cost: $1.50 for each item done · $1.00 lost in attempts that came to nothing
+    cost: at least $1.50 for each item done · at least $1.00 lost in attempts that came to nothing
     would be merged into main
     policies:
       tried again: 1 × provider_overloaded, 1 × agent_crashed

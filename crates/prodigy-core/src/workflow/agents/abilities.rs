@@ -108,6 +108,15 @@ impl AgentConfig {
         }
     }
 
+    /// Returns true if its tokens have prices.
+    pub fn has_prices(&self) -> bool {
+        match self {
+            Self::Claude(agent) => agent.prices.is_some(),
+            Self::Codex(agent) => agent.prices.is_some(),
+            Self::Command(_) | Self::Simulated(_) => false,
+        }
+    }
+
     /// Returns the program that must be installed, if there is one.
     pub fn program(&self) -> Option<&str> {
         let command = match self {

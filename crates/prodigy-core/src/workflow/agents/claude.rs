@@ -1,6 +1,7 @@
 //! Claude Code.
 
 use super::AgentOptions;
+use crate::agent::Prices;
 
 /// Claude Code, run without a terminal.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,8 @@ pub struct ClaudeAgent {
     pub config_dir: Option<String>,
     /// More arguments.
     pub args: Vec<String>,
+    /// The prices of its tokens.
+    pub prices: Option<Prices>,
 }
 
 impl Default for ClaudeAgent {
@@ -23,6 +26,7 @@ impl Default for ClaudeAgent {
             options: AgentOptions::default(),
             config_dir: None,
             args: Vec::new(),
+            prices: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::AgentOptions;
+use crate::agent::Prices;
 
 /// Codex, run without a terminal.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub struct CodexAgent {
     pub config: BTreeMap<String, serde_json::Value>,
     /// More arguments.
     pub args: Vec<String>,
+    /// The prices of its tokens.
+    pub prices: Option<Prices>,
 }
 
 /// What the commands of Codex may touch.
@@ -40,6 +43,7 @@ impl Default for CodexAgent {
             sandbox: CodexSandbox::default(),
             config: BTreeMap::new(),
             args: Vec::new(),
+            prices: None,
         }
     }
 }

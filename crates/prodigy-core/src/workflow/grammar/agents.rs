@@ -32,6 +32,28 @@ pub(super) const TURNS: Shape = Shape::Integer { min: 1, max: LARGEST };
 /// An amount of money.
 pub(super) const MONEY: Shape = Shape::Number { min: 0.0, max: f64::MAX };
 
+/// The key for the prices of an agent's tokens.
+const PRICES_KEY: KeyShape = KeyShape::new(
+    "prices",
+    Shape::Record(&PRICES),
+    "The prices of its tokens, for runs that do not tell what they cost.",
+)
+.or("what earlier results of the same model imply");
+
+static PRICES: RecordShape = RecordShape {
+    name: "prices",
+    title: "`prices`",
+    doc: "Prices of an agent's tokens, in US dollars per million.",
+    groups: &[&[
+        KeyShape::new("input", MONEY, "Tokens that it reads and that are in no cache.").require(),
+        KeyShape::new("output", MONEY, "Tokens that it writes.").require(),
+        KeyShape::new("cache_read", MONEY, "Tokens that it reads from a cache.").or("as `input`"),
+        KeyShape::new("cache_write", MONEY, "Tokens that it puts into a cache.").or("as `input`"),
+    ]],
+    choice: None,
+    rule: None,
+};
+
 static CLAUDE_AGENT: RecordShape = RecordShape {
     name: "claude_agent",
     title: "an agent of type `claude`",
@@ -78,6 +100,7 @@ static CLAUDE_AGENT: RecordShape = RecordShape {
         )
         .or("its own choice"),
         KeyShape::new("args", TEXTS, "More arguments, behind those that prodigy gives it."),
+        PRICES_KEY,
     ]],
     choice: None,
     rule: None,
@@ -113,6 +136,7 @@ static CODEX_AGENT: RecordShape = RecordShape {
             "Values of its configuration, by dotted name.",
         ),
         KeyShape::new("args", TEXTS, "More arguments, behind those that prodigy gives it."),
+        PRICES_KEY,
     ]],
     choice: None,
     rule: None,

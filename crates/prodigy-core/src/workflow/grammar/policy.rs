@@ -288,6 +288,12 @@ pub static BUDGET: RecordShape = RecordShape {
         KeyShape::new("day_usd", USD, "The most all jobs of a day may cost.").or("no limit"),
         KeyShape::new("on_exceeded", Shape::Word(&["pause", "stop"]), "What happens at the limit.")
             .or("`pause`"),
+        KeyShape::new(
+            "on_unknown",
+            Shape::Word(&["ignore", "stop"]),
+            "The consequence of an agent whose cost is unknown: a warning, or no further agent starts.",
+        )
+        .or("`ignore`"),
     ]],
     choice: Some(Choice {
         what: "limit",

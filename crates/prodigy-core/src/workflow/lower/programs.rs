@@ -7,6 +7,7 @@ use std::{
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
+    agent::Prices,
     diagnostic::Diagnostic,
     failure::FailureKind,
     workflow::{ClaudeAgent, CodexAgent, CodexSandbox, CommandAgent, ExitMeaning, PromptBy},
@@ -79,12 +80,14 @@ impl Lower<'_> {
         let config_dir = fields.take("config_dir").and_then(|node| self.own_directory(node));
         let command = fields.take("command").map(|node| self.own_command(node, CLAUDE_OWN));
         let args = fields.take("args").map(|node| self.arguments(node, CLAUDE_OWN));
+        let prices = fields.take("prices").and_then(|node| self.prices(node));
         let default = ClaudeAgent::default();
         ClaudeAgent {
             command: command.unwrap_or(default.command),
             options,
             config_dir,
             args: args.unwrap_or_default(),
+            prices,
         }
     }
 
@@ -95,6 +98,7 @@ impl Lower<'_> {
         let config = fields.take("config").map(|node| self.codex_config(node));
         let command = fields.take("command").map(|node| self.own_command(node, CODEX_OWN));
         let args = fields.take("args").map(|node| self.arguments(node, CODEX_OWN));
+        let prices = fields.take("prices").and_then(|node| self.prices(node));
         let default = CodexAgent::default();
         CodexAgent {
             command: command.unwrap_or(default.command),
@@ -102,7 +106,29 @@ impl Lower<'_> {
             sandbox: sandbox.unwrap_or_default(),
             config: config.unwrap_or_default(),
             args: args.unwrap_or_default(),
+            prices,
         }
+    }
+
+    /// Reads the prices of an agent's tokens. What is put into a cache or read from it costs as
+    /// much as what is read, unless they say otherwise.
+    fn prices(&mut self, node: &Node) -> Option<Prices> {
+        let mut fields = self.fields(node)?;
+        let input = self.required(&mut fields, "input");
+        let output = self.required(&mut fields, "output");
+        let (cache_read, cache_write) = (fields.take("cache_read"), fields.take("cache_write"));
+        self.finish(fields);
+        let mut price = |node: &Node| self.number(node, 0.0, f64::MAX);
+        let (input, output) = (input.and_then(&mut price), output.and_then(&mut price));
+        let (cache_read, cache_write) =
+            (cache_read.and_then(&mut price), cache_write.and_then(&mut price));
+        let (input, output) = input.zip(output)?;
+        Some(Prices {
+            input,
+            output,
+            cache_read: cache_read.unwrap_or(input),
+            cache_write: cache_write.unwrap_or(input),
+        })
     }
 
     /// Reads an agent that is any program.

@@ -2,12 +2,15 @@
 
 use super::context::Lower;
 use crate::{
-    policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
+    policy::{Budget, OnExceeded, OnLimit, OnUnknown, QuotaPolicy},
     yaml::Node,
 };
 
 const ON_EXCEEDED: &[(&str, OnExceeded)] =
     &[("pause", OnExceeded::Pause), ("stop", OnExceeded::Stop)];
+
+const ON_UNKNOWN: &[(&str, OnUnknown)] =
+    &[("ignore", OnUnknown::Ignore), ("stop", OnUnknown::Stop)];
 
 const ON_LIMIT: &[(&str, OnLimit)] = &[("wait", OnLimit::Wait), ("stop", OnLimit::Stop)];
 
@@ -18,9 +21,11 @@ impl Lower<'_> {
         let mut usd = |name| fields.take(name).and_then(|node| self.number(node, 0.0, f64::MAX));
         let (item_usd, job_usd, day_usd) = (usd("item_usd"), usd("job_usd"), usd("day_usd"));
         let on_exceeded = fields.take("on_exceeded").and_then(|node| self.word(node, ON_EXCEEDED));
+        let on_unknown = fields.take("on_unknown").and_then(|node| self.word(node, ON_UNKNOWN));
         self.finish(fields);
         let on_exceeded = on_exceeded.unwrap_or_default();
-        Some(Budget { item_usd, job_usd, day_usd, on_exceeded })
+        let on_unknown = on_unknown.unwrap_or_default();
+        Some(Budget { item_usd, job_usd, day_usd, on_exceeded, on_unknown })
     }
 
     /// Reads `quota`.

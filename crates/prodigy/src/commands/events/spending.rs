@@ -17,8 +17,10 @@ pub(super) fn spending(event: &Event) -> Option<String> {
     } else if let Event::AgentToolUsed { step, tool, about, uses } = event {
         let more = if *uses > 1 { format!("  ({uses} uses)") } else { String::new() };
         format!("{step}  {}  {}{more}", brief(tool), brief(about))
-    } else if let Event::AgentUsage { step, agent, cost_usd, tokens, .. } = event {
-        let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), |cost| format!("${cost:.2}"));
+    } else if let Event::AgentUsage { step, agent, cost_usd, tokens, estimated, .. } = event {
+        let about = if *estimated { "about " } else { "" };
+        let cost =
+            cost_usd.map_or_else(|| "cost unknown".to_owned(), |cost| format!("{about}${cost:.2}"));
         format!("{step}  {}  {cost}{}", brief(agent), used(*tokens))
     } else if let Event::AgentWarned { step, agent, message } = event {
         format!("{step}  {}  {}", brief(agent), brief(message))

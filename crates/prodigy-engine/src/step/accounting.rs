@@ -1,0 +1,192 @@
+//! Accounting of agents: a run is noted before it starts, and its cost is told when it ended.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+use prodigy_core::{
+    agent::{AgentCost, Heard, Limit, Usage, is_served},
+    event::{Event, QuotaPaused},
+    failure::Failure,
+    ids::hex,
+    policy::{Budget, OnUnknown},
+    workflow::Ability,
+};
+
+use super::{Workplace, ask::Asking, session::Conversation};
+use crate::{
+    agent::{Agent, AgentReport},
+    process::{Ended, Status},
+    store::{AgentRun, price_level},
+};
+
+/// The budget of a job, and the agents for which it cannot be kept because their cost is unknown.
+#[derive(Debug)]
+pub struct UnknownCosts {
+    budget: Budget,
+    agents: Mutex<BTreeSet<String>>,
+    /// The reason for which no further agent starts.
+    stopped_by: Mutex<Option<String>>,
+}
+
+impl UnknownCosts {
+    /// Begins with a budget that can be kept.
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, agents: Mutex::default(), stopped_by: Mutex::default() }
+    }
+
+    /// Returns the limit that keeps further agents from starting, if there is one.
+    pub(super) fn limit(&self) -> Option<Limit> {
+        let stopped_by = self.stopped_by.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped_by.clone().map(Limit::unknown_cost)
+    }
+
+    /// Returns whether a cost that nobody knows stops the job.
+    fn stops(&self) -> bool {
+        !self.budget.is_unlimited() && self.budget.on_unknown == OnUnknown::Stop
+    }
+
+    /// Takes in that nobody knows what an agent cost; returns whether that is news.
+    fn add(&self, agent: &str, message: &str) -> bool {
+        if self.budget.is_unlimited() {
+            return false;
+        }
+        if self.stops() {
+            let mut stopped_by = self.stopped_by.lock().unwrap_or_else(PoisonError::into_inner);
+            stopped_by.get_or_insert_with(|| message.to_owned());
+        }
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        agents.insert(agent.to_owned())
+    }
+}
+
+/// Returns a name for a run of an agent that no other run has.
+pub(super) fn new_run_id() -> String {
+    let mut random = [0; 12];
+    // Without random numbers a run that is cut off may be taken for another one.
+    getrandom::fill(&mut random).ok();
+    hex(&random)
+}
+
+/// Says why a budget cannot be kept, and the way out.
+pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: Usage) -> String {
+    let is_able = |ability| agent.is_none_or(|agent| agent.kind().is_able_to(ability));
+    let has_prices = agent.is_some_and(|agent| agent.prices().is_some());
+    let agent = format!("the budget cannot be kept: agent `{name}`");
+    if !is_able(Ability::Tokens) {
+        return format!(
+            "{agent} says neither what it cost nor what it used; `on_unknown: ignore` goes on without knowing"
+        );
+    }
+    let said = if tokens.is_empty() {
+        "ended before it said what it used"
+    } else {
+        "did not say what it cost"
+    };
+    // Prices are of no use where an agent that tells its cost did not even come to its tokens.
+    let is_no_help = has_prices || tokens.is_empty() && is_able(Ability::Cost);
+    let help = if is_no_help { "" } else { "; set `prices` for it" };
+    format!("{agent} {said}{help}")
+}
+
+impl Asking<'_> {
+    /// Returns the run that is about to begin.
+    pub(super) fn run(&self, conversation: &Conversation, heard: Option<&Heard>) -> AgentRun {
+        let item = self.workplace.identity.item.as_ref();
+        let (before, before_usd) = conversation.before();
+        AgentRun {
+            id: self.run_id.clone(),
+            step: self.which.path().to_owned(),
+            agent: self.name.to_owned(),
+            item_id: item.map(|item| item.id.clone()),
+            agent_id: item.map(|item| item.agent),
+            attempt: self.workplace.attempt(),
+            dialect: heard.map(Heard::dialect),
+            slot: 0,
+            offset: 0,
+            session: conversation.record_name(),
+            before,
+            before_usd,
+        }
+    }
+
+    /// Returns what the agent cost, as far as anybody knows.
+    pub(super) fn cost(&self, heard: Option<&Heard>, ended: Option<&Ended>) -> AgentCost {
+        if ended.is_some_and(|ended| matches!(ended.status, Status::NotStarted { .. })) {
+            return AgentCost::NOTHING;
+        }
+        let home = self.workplace.tools.layout.home();
+        let level = |model: &str| price_level(home, model);
+        let totals = heard.map(Heard::totals);
+        let prices = self.agent.prices();
+        totals.map_or_else(AgentCost::default, |it| AgentCost::of(&it, prices, level))
+    }
+
+    /// Tells what an agent used that was lost before it could be judged.
+    pub(super) fn tell_heard(&self, heard: &Heard, cost: AgentCost) {
+        // One of which nothing was heard may not have been started.
+        if heard.cost_usd().is_some() || !heard.usage().is_empty() {
+            let model = heard.model().map(str::to_owned);
+            // Whether it was turned away in the end is not known.
+            self.tell_usage(cost, heard.usage(), model, false);
+        }
+    }
+
+    /// Tells what an agent that ended used, and whether it was served.
+    pub(super) fn tell_report(
+        &self,
+        report: &AgentReport,
+        cost: AgentCost,
+        failure: Option<&Failure>,
+    ) {
+        let kind = failure.map(|failure| failure.kind);
+        let tells = self.agent.kind().is_able_to(Ability::Tokens);
+        let served = report.limit.is_none() && is_served(kind, report.usage, tells);
+        if !tells || !report.usage.is_empty() {
+            self.workplace.progress().note_served();
+        }
+        self.tell_usage(cost, report.usage, report.model.clone(), served);
+    }
+
+    /// Tells what the agent used and what that cost.
+    fn tell_usage(&self, cost: AgentCost, tokens: Usage, model: Option<String>, served: bool) {
+        let AgentCost { usd: cost_usd, estimated } = cost;
+        let Workplace { tools, spent, .. } = self.workplace;
+        *spent.lock().unwrap_or_else(PoisonError::into_inner) += cost_usd.unwrap_or_default();
+        tools.budget.add(cost_usd.unwrap_or_default());
+        let stops = cost_usd.is_none() && tools.unknown_costs.stops();
+        let message = not_kept(self.name, Some(self.agent), tokens);
+        let is_news = cost_usd.is_none() && tools.unknown_costs.add(self.name, &message);
+        let (step, agent) = (self.which.path().to_owned(), self.name.to_owned());
+        // That it does not say what it cost is worth a record: it was not for nothing.
+        self.workplace.tell(Event::AgentUsage {
+            step: step.clone(),
+            agent: agent.clone(),
+            cost_usd,
+            tokens,
+            model,
+            // Others do not follow one after which nobody starts.
+            served: served && !stops,
+            estimated,
+            run: Some(self.run_id.clone()),
+        });
+        if stops {
+            tools.tell(stop(message).into());
+        } else if is_news && self.agent.kind().is_able_to(Ability::Tokens) {
+            // `run` has warned of those that never tell anything.
+            self.workplace.tell(Event::AgentWarned { step, agent, message });
+        }
+    }
+}
+
+/// Returns the event that keeps further agents from starting.
+pub(crate) fn stop(message: String) -> Event {
+    let limit = Limit::unknown_cost(message);
+    Event::QuotaPaused(Box::new(QuotaPaused {
+        limit,
+        paused_until: None,
+        waits: false,
+        step: None,
+    }))
+}
