@@ -35,7 +35,7 @@ impl Agent for Simulated {
             id: step.id.as_deref(),
             attempt: request.attempt,
             commit_required: step.commit_required,
-            format: step.captures.first().map_or(CaptureFormat::String, |one| one.format),
+            format: step.captures.first().map_or(CaptureFormat::Auto, |one| one.format),
             session: request.session.id,
             schema: request.options.output_schema.as_ref(),
             model: request.options.model.as_deref(),

@@ -18,6 +18,7 @@ mod bad_input;
 mod batch;
 mod big_values;
 mod budgets;
+mod captured_answers;
 mod checkout;
 mod commit_rights;
 mod completions;

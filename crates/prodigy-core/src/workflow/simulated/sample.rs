@@ -49,7 +49,7 @@ fn all_done() -> Value {
 /// Returns an answer that can be read in a format.
 fn answer(format: CaptureFormat) -> &'static str {
     match format {
-        CaptureFormat::String | CaptureFormat::Lines => USUAL_ANSWER,
+        CaptureFormat::Auto | CaptureFormat::String | CaptureFormat::Lines => USUAL_ANSWER,
         CaptureFormat::Number => "0",
         CaptureFormat::Json => "{}",
         CaptureFormat::Boolean => "true",
