@@ -59,6 +59,7 @@ const COMPLAINTS: &[(&str, FailureKind)] = &[
 pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
     let Ok(event) = serde_json::from_str::<Event<'_>>(line) else { return false };
     let Some(kind) = json::text(event.kind) else { return false };
+    heard.is_at_rest &= !(kind.starts_with("item.") || kind == "turn.started");
     match &*kind {
         "thread.started" => {
             let Some(id) = json::session(event.thread_id) else { return true };

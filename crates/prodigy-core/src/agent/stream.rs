@@ -125,6 +125,10 @@ pub struct Heard {
     pub(super) limit: Option<Limit>,
     /// The last result.
     pub(super) ending: Option<Ending>,
+    /// Whether the last thing it did was to give a result.
+    pub(super) is_at_rest: bool,
+    /// Whether agents below it work in the background; it speaks again when they are done.
+    pub(super) has_background: bool,
     /// Whether a result began that cannot be read.
     pub(super) is_torn: bool,
     /// Turns of the results before the last one and of the last one.
@@ -163,6 +167,8 @@ impl Heard {
             trouble: None,
             limit: None,
             ending: None,
+            is_at_rest: false,
+            has_background: false,
             is_torn: false,
             turns: None,
             denied: Vec::new(),
@@ -235,6 +241,17 @@ impl Heard {
         self.ending.is_some()
     }
 
+    /// Returns whether the agent has given its result and has nothing left to do: a process that
+    /// goes on now only lingers.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_at_rest && !self.has_background
+    }
+
+    /// Returns whether the last result says that all went well.
+    pub fn has_answered(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.trouble.is_none())
+    }
+
     /// Returns how many events were heard, also of unknown kinds.
     pub fn events(&self) -> u64 {
         self.events
@@ -304,6 +321,7 @@ impl Heard {
     /// Takes down a result, with the turns that led to it.
     pub(super) fn end(&mut self, ending: Ending, turns: Option<u32>) {
         self.ending = Some(ending);
+        self.is_at_rest = true;
         self.is_torn = false;
         self.turns = match (self.turns, turns) {
             (Some(before), Some(now)) => Some(before.saturating_add(now)),

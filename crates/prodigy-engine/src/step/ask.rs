@@ -1,6 +1,6 @@
 //! A prompt for an agent: from the question to what came of it.
 
-use std::{ops::ControlFlow, path::Path, sync::PoisonError};
+use std::{path::Path, sync::PoisonError};
 
 use prodigy_core::{
     agent::{Heard, Limit, LimitKind, Usage, is_served},
@@ -78,13 +78,13 @@ pub(super) async fn ask(
     let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
-    let mut ear = Ear::new(heard, Teller::new(workplace, which.path(), asking.name, resumed));
-    let listened = workplace
-        .listen(launch, asking.confined(), &mut |piece| {
-            ear.hear(piece);
-            ControlFlow::Continue(())
-        })
-        .await;
+    let teller = Teller::new(workplace, which.path(), asking.name, resumed);
+    let mut ear = Ear::new(heard, teller, launch.grace);
+    let listened = workplace.listen(launch, asking.confined(), &mut |piece| ear.hear(piece)).await;
+    let listened = listened.map(|(slot, ended)| {
+        let has_lingered = ear.has_lingered(&ended, &limits);
+        (slot, if has_lingered { ended.by_itself() } else { ended })
+    });
     let heard = ear.finish();
     let (slot, ended) = match listened {
         Ok(ended) => ended,

@@ -100,6 +100,7 @@ mod limits_many;
 mod limits_places;
 mod limits_programs;
 mod limits_shown;
+mod lingering_agents;
 mod linked_worktree;
 mod logs;
 mod lost_end;
