@@ -15,6 +15,7 @@ mod limit_text;
 mod outcome;
 mod reset;
 mod served;
+mod shorten;
 mod stream;
 mod trouble;
 mod usage;
@@ -29,6 +30,7 @@ pub use self::{
     limit::{Limit, LimitKind},
     outcome::{Conclusion, Evidence, RunReport, judge},
     served::is_served,
+    shorten::ShortenedLine,
     stream::{Denied, Heard, Notice, StreamDialect},
     usage::Usage,
 };
