@@ -145,6 +145,8 @@ reason_codes! {
     NoCommit = "no_commit" (Agent, Once);
     /// An agent's answer could not be read.
     OutputUnparseable = "output_unparseable" (Agent, Once);
+    /// An answer or a result is larger than prodigy takes.
+    OutputTooLarge = "output_too_large" (Agent, Once);
     /// An agent ended without a usable answer.
     AgentCrashed = "agent_crashed" (Agent, Always);
     /// An agent reported an error of its own.

@@ -8,7 +8,7 @@ use super::{
     limit::{RateLimit, UsedWindow},
     stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
     trouble::{Trouble, of_status},
-    words::{one_line, passage},
+    words::{head, one_line, passage},
 };
 
 /// The model of messages that the program writes itself.
@@ -42,6 +42,7 @@ partial! {
     /// A message of the model, or one that it was sent.
     Said {
         message, error, api_error_status, is_api_error_message, params = "api_error_params",
+        parent = "parent_tool_use_id",
     }
 }
 
@@ -157,7 +158,9 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
     let said = serde_json::from_str::<Said<'_>>(line).ok()?;
     let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
     let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
-    if json::is(message.model, SYNTHETIC) {
+    let is_synthetic = json::is(message.model, SYNTHETIC);
+    if is_synthetic {
+        heard.spoken.clear();
         if json::flag(said.is_api_error_message) == Some(true) {
             let text = blocks.iter().find_map(|block| json::text(block.text)).unwrap_or_default();
             let word = json::text(said.error).unwrap_or_default();
@@ -172,10 +175,15 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
         heard.went_well();
         heard.model = heard.model.take().or_else(|| json::line(message.model));
     }
+    // What agents below it say is not its answer.
+    let is_own = !is_synthetic && json::text(said.parent).is_none();
     for block in blocks {
         match json::text(block.kind).as_deref() {
             Some("text") => {
                 let text = json::text(block.text).unwrap_or_default();
+                if is_own {
+                    head(text.trim(), SPOKEN_BYTES).clone_into(&mut heard.spoken);
+                }
                 let text = passage(&text, SPOKEN_BYTES);
                 if !text.is_empty() {
                     notices.push(Notice::Spoke { text });

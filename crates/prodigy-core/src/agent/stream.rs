@@ -115,8 +115,10 @@ pub struct Heard {
     /// What they cost.
     before_usd: f64,
     pub(super) cost_usd: Option<f64>,
-    /// What the agent said last, where its result does not repeat it.
+    /// What the agent's model said last, cut; nothing if the program said something since.
     pub(super) spoken: String,
+    /// The size of what it said last, in words, if that is too large to be kept.
+    pub(super) oversize: Option<String>,
     /// How many tools it used.
     pub(super) tools: u64,
     /// What went wrong last, if nothing went well since.
@@ -147,6 +149,10 @@ pub(super) struct Ending {
     pub(super) answer: String,
     /// The answer in the form that was asked for, as JSON.
     pub(super) structured: Option<String>,
+    /// The size of an answer that is too large to be kept as a whole, in words.
+    pub(super) oversize: Option<String>,
+    /// Whether its text is what the model said last, and not what the program says.
+    pub(super) is_of_model: bool,
     /// What went wrong, if it did.
     pub(super) trouble: Option<Trouble>,
 }
@@ -163,6 +169,7 @@ impl Heard {
             before_usd: 0.0,
             cost_usd: None,
             spoken: String::new(),
+            oversize: None,
             tools: 0,
             trouble: None,
             limit: None,
@@ -224,6 +231,11 @@ impl Heard {
     /// message only at the end.
     pub fn usage(&self) -> Usage {
         self.counter.sum()
+    }
+
+    /// Returns whether its model did anything for it.
+    pub(super) fn is_served(&self) -> bool {
+        !self.usage().is_empty() || !self.spoken.is_empty() || self.tools > 0
     }
 
     /// Returns what it cost by the agent's own estimate, which comes with a result.

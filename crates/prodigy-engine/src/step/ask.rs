@@ -105,7 +105,7 @@ pub(super) async fn ask(
         now: clock::now(),
     });
     let mut output = Output { transcript, agent: true, ..Output::of(slot, &ended) };
-    output.instead = Some(report.output.clone());
+    output.instead = (!report.is_printed).then(|| report.output.clone());
     let cut_off = cut_off(&ended, &output, &limits).or_else(|| report.failure.clone());
     let failure = cut_off.or_else(|| asking.fault(step, &before, &report, &mut output));
     let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
@@ -252,7 +252,12 @@ impl<'a> Asking<'a> {
         report: &AgentReport,
         output: &mut Output,
     ) -> Option<Failure> {
-        match answer::checked(report, self.options.output_schema.as_ref()) {
+        let schema = self.options.output_schema.as_ref().filter(|_| report.limit.is_none());
+        let answer = schema.map(|schema| {
+            let value = answer::data(self.workplace, report, output)?;
+            answer::checked(&value, schema)
+        });
+        match answer.transpose() {
             Ok(Some(answer)) => (output.instead, output.is_data) = (Some(answer), true),
             Ok(None) => {}
             Err(failure) => return Some(output.failure(failure.kind, failure.message)),
