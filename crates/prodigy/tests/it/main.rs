@@ -23,6 +23,7 @@ mod checkout;
 mod commit_rights;
 mod completions;
 mod config;
+mod conflict_sides;
 mod copied_home;
 mod crash;
 mod crash_dlq;
