@@ -171,6 +171,7 @@ mod transcripts;
 mod trust;
 mod trust_hostile;
 mod unbegun_jobs;
+mod unsatisfied_judges;
 mod validate;
 mod verify;
 mod vocabulary;

@@ -37,13 +37,18 @@ pub(super) fn edit(request: &SimulatedRequest<'_>) -> SimulatedEdit {
 }
 
 /// Returns whether a step judges another one.
-fn is_judge(step: &str) -> bool {
+pub(super) fn is_judge(step: &str) -> bool {
     step.rsplit('.').nth(1) == Some("validate")
 }
 
 /// Returns the judgement that nothing is missing.
 fn all_done() -> Value {
     json!({ "completion_percentage": 100, "status": "complete", "missing": [], "gaps": {} })
+}
+
+/// Returns the judgement that something is missing.
+pub(super) fn incomplete() -> Value {
+    json!({ "completion_percentage": 0, "status": "incomplete", "missing": ["simulated"], "gaps": {} })
 }
 
 /// Returns an answer that can be read in a format.
