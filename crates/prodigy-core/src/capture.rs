@@ -38,6 +38,7 @@ pub enum Stream {
 
 impl CaptureFormat {
     /// Returns the format for output that is known to be data, or not to be.
+    #[must_use]
     pub fn for_output(self, is_data: bool) -> Self {
         match self {
             Self::Auto if is_data => Self::Json,

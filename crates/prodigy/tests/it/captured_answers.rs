@@ -60,7 +60,7 @@ reduce:
 #[test]
 fn a_format_that_is_named_and_an_answer_without_a_schema_stay_what_they_were() {
     let world = map_world(&format!(
-        r#"{AGENT}
+        r"{AGENT}
 map:
   input: {{ items: [one] }}
   item_key: item
@@ -71,7 +71,7 @@ map:
     - shell: |
         printf '%s|' ${{text.size:-none}} ${{table.size:-none}} ${{data.size}} ${{plain.size:-none}} > ROOT/seen
         printf '%s' '${{text}}' > ROOT/text
-"#
+"
     ));
     assert_code(&go(&world), 0);
     assert_eq!(beside(&world, "seen"), "none|none|12|none|");

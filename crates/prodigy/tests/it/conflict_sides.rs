@@ -1,5 +1,4 @@
 //! Resolutions of conflicts that keep the work of one side only.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
 

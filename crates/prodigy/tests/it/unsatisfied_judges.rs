@@ -36,11 +36,11 @@ fn a_judge_can_be_unsatisfied_so_often_and_then_satisfied() {
     let world = judged();
     world.write(
         "faults.yml",
-        r#"
+        r"
 rules:
   - { item: one, fault: not_satisfied, times: 1 }
   - { item: two, fault: not_satisfied, times: 3, result: { completion_percentage: 40, missing: [tests] } }
-"#,
+",
     );
     let seen = world.prodigy(&["simulate", "workflow.yml", "--faults", "faults.yml"]);
     assert_code(&seen, 0);
