@@ -397,6 +397,7 @@ mod tests {
         validation_failed        agent        auto_replay_once   ValidationFailed
         no_commit                agent        auto_replay_once   CommitValidationFailed
         output_unparseable       agent        auto_replay_once   CommandFailed
+        output_too_large         agent        auto_replay_once   CommandFailed
         agent_crashed            agent        auto_replay        CommandFailed
         agent_error              agent        manual_review      CommandFailed
         agent_refused            agent        manual_review      CommandFailed

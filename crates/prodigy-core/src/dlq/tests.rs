@@ -272,7 +272,7 @@ fn the_shape_with_a_history_is_read() {
           "not_before": null,
           "owner": null,
           "journal_seq": 0,
-          "record_hash": "7aa932733e3c022192f5ea67a89cc0dbf59361823f5be2a30f9b97e6c853f1fc"
+          "record_hash": "6be34c9159734bff77e4d2b26092249ad247e6432bb60df6ce196e6c18e215cf"
         }
         "#);
 }
@@ -343,7 +343,7 @@ fn the_flat_shape_is_read() {
           "not_before": null,
           "owner": null,
           "journal_seq": 0,
-          "record_hash": "e3f949fdbaf57b92b7d8a4a66d120cf0dcf18f5129d1d26eba826a6b8b9d8a40"
+          "record_hash": "c836b44a5336b7a95e4ec0a5906665093ee39b4b14cae5d23d29a0147ec64abe"
         }
         "#);
 }
