@@ -7,8 +7,11 @@ use serde_json::{Value, value::RawValue};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureFormat {
-    /// The text without its trailing newlines.
+    /// The answer in the form of a schema as data, and any other output as a text without its
+    /// trailing newlines.
     #[default]
+    Auto,
+    /// The text without its trailing newlines.
     String,
     /// A number.
     Number,
@@ -34,13 +37,26 @@ pub enum Stream {
 }
 
 impl CaptureFormat {
+    /// Returns the format for output that is known to be data, or not to be.
+    #[must_use]
+    pub fn for_output(self, is_data: bool) -> Self {
+        match self {
+            Self::Auto if is_data => Self::Json,
+            Self::Auto | Self::String | Self::Number | Self::Json | Self::Lines | Self::Boolean => {
+                self
+            }
+        }
+    }
+
     /// Reads output in this format; the error says what was expected and what was found.
     ///
     /// White space around a number, a truth value or a JSON document does not matter: programs
     /// end their output with a newline, and some put spaces in front of a number.
     pub fn read(self, output: &str) -> Result<Value, String> {
         match self {
-            Self::String => Ok(Value::String(output.trim_end_matches(['\n', '\r']).to_owned())),
+            Self::Auto | Self::String => {
+                Ok(Value::String(output.trim_end_matches(['\n', '\r']).to_owned()))
+            }
             Self::Lines => Ok(output.lines().collect()),
             Self::Number => serde_json::from_str::<serde_json::Number>(output.trim())
                 .map(Value::Number)
@@ -57,10 +73,29 @@ impl CaptureFormat {
 }
 
 impl crate::workflow::SetupCapture {
+    /// Returns the format in which the output is kept that the variable is made of.
+    pub fn source_format(&self) -> CaptureFormat {
+        let is_whole = self.pattern.is_none() && self.json_path.is_none();
+        if is_whole && self.format == CaptureFormat::Auto {
+            CaptureFormat::Auto
+        } else {
+            CaptureFormat::String
+        }
+    }
+
     /// Makes the variable of a setup step's output: the part that a pattern or a path
-    /// wants, in its format; what cannot be had becomes the default, if there is one.
-    pub fn read(&self, output: &str) -> Result<Value, String> {
-        match (self.part(output), &self.default) {
+    /// wants, in its format; what cannot be had becomes the default, if there is one. Output
+    /// that is data already stays what it is.
+    pub fn read(&self, output: Value) -> Result<Value, String> {
+        let text = match output {
+            Value::String(text) => text,
+            data @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => return Ok(data),
+        };
+        match (self.part(&text), &self.default) {
             (Ok(value), _) => Ok(value),
             (Err(_), Some(default)) => Ok(default.clone()),
             (Err(why), None) => Err(why),
@@ -94,7 +129,7 @@ impl crate::workflow::SetupCapture {
     /// Reads one value that a path found; by default it stays what it is.
     fn formatted(&self, value: Value) -> Result<Value, String> {
         match self.format {
-            CaptureFormat::String | CaptureFormat::Json => Ok(value),
+            CaptureFormat::Auto | CaptureFormat::String | CaptureFormat::Json => Ok(value),
             CaptureFormat::Number | CaptureFormat::Lines | CaptureFormat::Boolean => {
                 self.format.read(&crate::vars::value_text(&value))
             }

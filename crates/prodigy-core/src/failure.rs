@@ -145,6 +145,8 @@ reason_codes! {
     NoCommit = "no_commit" (Agent, Once);
     /// An agent's answer could not be read.
     OutputUnparseable = "output_unparseable" (Agent, Once);
+    /// An answer or a result is larger than prodigy takes.
+    OutputTooLarge = "output_too_large" (Agent, Once);
     /// An agent ended without a usable answer.
     AgentCrashed = "agent_crashed" (Agent, Always);
     /// An agent reported an error of its own.
@@ -395,6 +397,7 @@ mod tests {
         validation_failed        agent        auto_replay_once   ValidationFailed
         no_commit                agent        auto_replay_once   CommitValidationFailed
         output_unparseable       agent        auto_replay_once   CommandFailed
+        output_too_large         agent        auto_replay_once   CommandFailed
         agent_crashed            agent        auto_replay        CommandFailed
         agent_error              agent        manual_review      CommandFailed
         agent_refused            agent        manual_review      CommandFailed

@@ -232,8 +232,8 @@ mod tests {
             .collect();
         insta::assert_snapshot!(table.join("\n"), @"
         54 Unknown: Review error logs for more details. (exit code <n>)
+        24 CommandFailed: Review error logs for more details. (exit code <n>)
         24 PermissionError: Verify file permissions and access rights (exit code <n>)
-        21 CommandFailed: Review error logs for more details. (exit code <n>)
         21 ValidationFailed: Review error logs for more details. (exit code <n>)
         18 ResourceExhausted: Review error logs for more details. (exit code <n>)
         15 NetworkError: Check network connectivity and retry settings (exit code <n>)

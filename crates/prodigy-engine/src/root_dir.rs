@@ -58,6 +58,11 @@ impl Error {
         self.io().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Returns whether a file is larger than what may be read of it.
+    pub fn is_too_large(&self) -> bool {
+        self.io().is_some_and(|error| error.kind() == io::ErrorKind::FileTooLarge)
+    }
+
     /// Returns what the operating system said of the path.
     pub fn io(&self) -> Option<&io::Error> {
         match self {
@@ -132,11 +137,16 @@ impl RootDir {
             Err(error) => return Err(error),
         };
         let mut bytes = Vec::new();
+        let length = file.metadata()?.len();
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-        if u64::try_from(bytes.len()).is_ok_and(|length| length <= limit) {
+        let read = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if read <= limit {
             return Ok(Some(bytes));
         }
-        Err(io::Error::other(format!("it is longer than {limit} bytes")).into())
+        // It may have grown meanwhile.
+        let length = length.max(read);
+        let message = format!("it has {length} bytes, and at most {limit} are read");
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, message).into())
     }
 
     /// Removes a file or a link.

@@ -8,11 +8,16 @@ use super::{
     limit::{RateLimit, UsedWindow},
     stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
     trouble::{Trouble, of_status},
-    words::{one_line, passage},
+    words::{head, one_line, passage},
 };
 
 /// The model of messages that the program writes itself.
 const SYNTHETIC: &str = "<synthetic>";
+
+/// The event that lists what runs in the background.
+const TASKS: &str = "background_tasks_changed";
+/// A command in the background. The program ends it soon after its result and says nothing more.
+const SHELL: &str = "local_bash";
 
 partial! {
     /// What every event has.
@@ -24,14 +29,20 @@ partial! {
     System {
         session_id, model, cwd, permission_mode = "permissionMode",
         attempt, error_status, error,
-        tool_name, tool_use_id, message,
+        tool_name, tool_use_id, message, tasks,
     }
+}
+
+partial! {
+    /// Something that runs in the background.
+    Task { kind = "task_type" }
 }
 
 partial! {
     /// A message of the model, or one that it was sent.
     Said {
         message, error, api_error_status, is_api_error_message, params = "api_error_params",
+        parent = "parent_tool_use_id",
     }
 }
 
@@ -78,6 +89,8 @@ partial! {
 /// Takes one line and returns whether it was an event.
 pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
     let Some(kind) = kind(line) else { return false };
+    // Other events are about the program, and come also when there is nothing left to do.
+    heard.is_at_rest &= !["assistant", "user", "stream_event"].contains(&&*kind);
     let understood = match &*kind {
         "assistant" => assistant(heard, line, notices),
         "user" => user(line, notices),
@@ -106,12 +119,13 @@ fn kind(line: &str) -> Option<Cow<'_, str>> {
 fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
     let event = serde_json::from_str::<Head<'_>>(line).ok()?;
     let subtype = json::text(event.subtype).unwrap_or_default();
-    if !["init", "api_retry", "permission_denied"].contains(&&*subtype) {
+    if !["init", "api_retry", "permission_denied", TASKS].contains(&&*subtype) {
         return Some(());
     }
     let event = serde_json::from_str::<System<'_>>(line).ok()?;
     match &*subtype {
         "init" => {
+            heard.is_at_rest = false;
             let Some(id) = json::session(event.session_id) else { return Some(()) };
             let model = json::line(event.model);
             if heard.begin(id.clone(), model.clone()) {
@@ -125,6 +139,10 @@ fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()
             status: status(event.error_status),
             error: json::text(event.error).map_or_else(String::new, |text| one_line(&text, 120)),
         }),
+        TASKS => {
+            let tasks: Vec<Task<'_>> = json::read(event.tasks).unwrap_or_default();
+            heard.has_background = tasks.iter().any(|task| !json::is(task.kind, SHELL));
+        }
         // The result tells of it again and says what for; a run that is cut off has no result.
         _ => {
             let about = json::text(event.message).unwrap_or_default();
@@ -140,7 +158,9 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
     let said = serde_json::from_str::<Said<'_>>(line).ok()?;
     let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
     let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
-    if json::is(message.model, SYNTHETIC) {
+    let is_synthetic = json::is(message.model, SYNTHETIC);
+    if is_synthetic {
+        heard.spoken.clear();
         if json::flag(said.is_api_error_message) == Some(true) {
             let text = blocks.iter().find_map(|block| json::text(block.text)).unwrap_or_default();
             let word = json::text(said.error).unwrap_or_default();
@@ -155,10 +175,15 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
         heard.went_well();
         heard.model = heard.model.take().or_else(|| json::line(message.model));
     }
+    // What agents below it say is not its answer.
+    let is_own = !is_synthetic && json::text(said.parent).is_none();
     for block in blocks {
         match json::text(block.kind).as_deref() {
             Some("text") => {
                 let text = json::text(block.text).unwrap_or_default();
+                if is_own {
+                    head(text.trim(), SPOKEN_BYTES).clone_into(&mut heard.spoken);
+                }
                 let text = passage(&text, SPOKEN_BYTES);
                 if !text.is_empty() {
                     notices.push(Notice::Spoke { text });

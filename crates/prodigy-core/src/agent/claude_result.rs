@@ -8,9 +8,9 @@ use super::{
     Denied, Heard, Limit, LimitKind, Notice, Usage,
     claude::{about, status, tokens},
     json::{self, Raw, partial},
-    stream::{ABOUT_CHARS, ANSWER_BYTES, Ending},
+    stream::{ABOUT_CHARS, ANSWER_BYTES, Ending, SPOKEN_BYTES},
     trouble::{Trouble, of_status},
-    words::{head, one_line},
+    words::{head, one_line, oversize},
 };
 use crate::{classify::of_text, failure::FailureKind};
 
@@ -37,6 +37,11 @@ partial! {
     Denial { tool = "tool_name", id = "tool_use_id", input = "tool_input" }
 }
 
+partial! {
+    /// What stands for a value that was too long for its line.
+    LeftOut { bytes = "prodigy:left_out_bytes" }
+}
+
 /// Takes a result.
 pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
     let event = serde_json::from_str::<Told<'_>>(line).ok()?;
@@ -52,24 +57,37 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
         notices.push(Notice::Usage(heard.usage()));
     }
     let answer = json::text(event.result).unwrap_or_default();
-    let trouble = trouble(heard, &event, &answer);
+    let is_of_model = !heard.spoken.is_empty() && heard.spoken == head(answer.trim(), SPOKEN_BYTES);
+    let trouble = trouble(heard, &event, &answer, is_of_model);
     if json::is(event.api_error, "usage_limit_reached") && heard.limit.is_none() {
         let message = one_line(&answer, ABOUT_CHARS);
         let limit = Limit { kind: LimitKind::Usage, resets_at: None, window: None, message };
         heard.limit = Some(limit);
     }
-    let structured = event.structured_output.map(RawValue::get);
+    let structured = event.structured_output.map(RawValue::get).filter(|json| *json != "null");
+    let length = size(event.structured_output).unwrap_or(answer.len());
     heard.end(
         Ending {
             // What the program says of an error is no answer.
             answer: if trouble.is_some() { "" } else { head(&answer, ANSWER_BYTES) }.to_owned(),
-            structured: structured.filter(|json| json.len() <= ANSWER_BYTES).map(str::to_owned),
+            structured: structured.filter(|_| length <= ANSWER_BYTES).map(str::to_owned),
+            oversize: oversize(length, ANSWER_BYTES),
+            is_of_model,
             trouble,
         },
         json::small(event.num_turns),
     );
     notices.push(Notice::Ended);
     Some(())
+}
+
+/// Returns the size of an answer in the form of a schema, also of one that was left out of the
+/// line for its size.
+fn size(structured: Raw<'_>) -> Option<usize> {
+    let raw = structured.filter(|raw| raw.get() != "null")?;
+    let left_out = json::read::<LeftOut<'_>>(structured).and_then(|it| json::count(it.bytes));
+    let left_out = left_out.and_then(|bytes| usize::try_from(bytes).ok());
+    Some(left_out.unwrap_or(0).max(raw.get().len()))
 }
 
 /// Takes what the agent used and what it cost.
@@ -117,7 +135,7 @@ fn by_model(raw: Raw<'_>) -> Option<(Usage, f64)> {
 
 /// Returns what went wrong. No single field is believed: `subtype` says `success` of requests
 /// that the server refused.
-fn trouble(heard: &Heard, event: &Told<'_>, answer: &str) -> Option<Trouble> {
+fn trouble(heard: &Heard, event: &Told<'_>, answer: &str, is_of_model: bool) -> Option<Trouble> {
     let subtype = json::text(event.subtype).unwrap_or_default();
     let is_refusal = json::is(event.stop_reason, "refusal");
     let status = status(event.api_error_status);
@@ -141,7 +159,8 @@ fn trouble(heard: &Heard, event: &Told<'_>, answer: &str) -> Option<Trouble> {
         .or_else(|| of_status(status))
         // The message before a result names the cause where no server was asked.
         .or_else(|| heard.trouble.as_ref()?.kind)
-        .or_else(|| of_text(&text));
+        // A model may write about anything.
+        .or_else(|| of_text(&text).filter(|_| !is_of_model));
     Some(Trouble { kind, text: head(&text, ANSWER_BYTES).to_owned() })
 }
 

@@ -7,7 +7,7 @@ use super::{
     json::{self, Raw, partial},
     stream::{ABOUT_CHARS, ANSWER_BYTES, Ending, RESULT_BYTES, SPOKEN_BYTES},
     trouble::{Trouble, of_status},
-    words::{head, one_line, passage},
+    words::{head, one_line, oversize, passage},
 };
 use crate::{classify::of_text, failure::FailureKind};
 
@@ -59,6 +59,7 @@ const COMPLAINTS: &[(&str, FailureKind)] = &[
 pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
     let Ok(event) = serde_json::from_str::<Event<'_>>(line) else { return false };
     let Some(kind) = json::text(event.kind) else { return false };
+    heard.is_at_rest &= !(kind.starts_with("item.") || kind == "turn.started");
     match &*kind {
         "thread.started" => {
             let Some(id) = json::session(event.thread_id) else { return true };
@@ -82,7 +83,9 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
                 heard.settle_session(used);
             }
             let answer = std::mem::take(&mut heard.spoken);
-            heard.end(Ending { answer, ..Ending::default() }, None);
+            let oversize = heard.oversize.take();
+            let ending = Ending { answer, oversize, is_of_model: true, ..Ending::default() };
+            heard.end(ending, None);
             notices.push(Notice::Usage(heard.usage()));
             notices.push(Notice::Ended);
         }
@@ -153,6 +156,7 @@ fn completed(heard: &mut Heard, item: &Item<'_>, notices: &mut Vec<Notice>) {
         heard.went_well();
         let text = json::text(item.text).unwrap_or_default();
         head(&text, ANSWER_BYTES).clone_into(&mut heard.spoken);
+        heard.oversize = oversize(text.len(), ANSWER_BYTES);
         notices.push(Notice::Spoke { text: passage(&text, SPOKEN_BYTES) });
         return;
     }

@@ -16,6 +16,7 @@ mod outcome;
 mod prices;
 mod reset;
 mod served;
+mod shorten;
 mod stream;
 mod trouble;
 mod usage;
@@ -31,6 +32,7 @@ pub use self::{
     outcome::{Conclusion, Evidence, RunReport, judge},
     prices::{AgentCost, PriceLevel, Prices, StreamTotals},
     served::is_served,
+    shorten::ShortenedLine,
     stream::{Denied, Heard, Notice, StreamDialect},
     usage::Usage,
 };

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Denied, Heard, Limit, LimitKind, StreamDialect, Usage, codex,
-    stream::{DENIALS, Ending},
+    stream::{ANSWER_BYTES, DENIALS, Ending},
     trouble::Trouble,
     words::{one_line, tail},
 };
@@ -118,13 +118,14 @@ pub fn judge(evidence: Evidence<'_>) -> RunReport {
 
 /// Returns the kind of limit of the account that a failure is, if it is one.
 ///
-/// Words about a refused credential may be about another one if the agent was served before.
+/// Words about a refused credential or about money may be about others' if the agent was served
+/// before.
 fn account_limit(evidence: Evidence<'_>, kind: FailureKind) -> Option<LimitKind> {
-    if kind == FailureKind::QuotaExhausted {
-        return Some(LimitKind::Credits);
-    }
     let is_told = trouble(evidence.heard).and_then(|trouble| trouble.kind) == Some(kind);
-    let is_account = is_told || evidence.heard.usage().is_empty();
+    let is_account = is_told || !evidence.heard.is_served();
+    if kind == FailureKind::QuotaExhausted {
+        return is_account.then_some(LimitKind::Credits);
+    }
     (kind == FailureKind::AuthFailed && is_account).then_some(LimitKind::Access)
 }
 
@@ -192,6 +193,12 @@ fn answered(evidence: Evidence<'_>, ending: &Ending, is_structured: bool) -> Con
         let said = if is_silent { String::new() } else { format!(": {said}") };
         return failed(FailureKind::AgentError, &format!("the agent did not ask its model{said}"));
     }
+    if let Some(size) = ending.oversize.as_ref().filter(|_| evidence.wants_structured) {
+        let text = format!(
+            "the agent's answer for `output_schema` has {size}, and at most {ANSWER_BYTES} are taken"
+        );
+        return failed(FailureKind::OutputTooLarge, &text);
+    }
     if evidence.wants_structured && !is_structured {
         let text = "the agent's answer is not in the form that its schema asks for";
         return failed(FailureKind::OutputUnparseable, text);
@@ -209,11 +216,13 @@ fn limit(evidence: Evidence<'_>, trouble: Option<&Trouble>) -> Option<Limit> {
     match (&heard.ending, trouble) {
         // An older version calls the limit its answer and says that all is well.
         (Some(ending), None) => {
-            let is_limit = ending.answer.starts_with("Claude AI usage limit reached|");
+            let is_limit = !ending.is_of_model && is_old_limit(&ending.answer);
             return in_text(&ending.answer).filter(|_| is_limit);
         }
         (_, Some(trouble)) => {
-            let said = in_text(&trouble.text);
+            // A model may write about limits, too.
+            let is_of_model = heard.ending.as_ref().is_some_and(|ending| ending.is_of_model);
+            let said = if is_of_model { None } else { in_text(&trouble.text) };
             let is_alike = matches!(trouble.kind, None | Some(FailureKind::RateLimited));
             if let Some(mut limit) = heard.limit.clone().filter(|_| is_alike) {
                 // An event has no words and is exact; a text has words and leaves out seconds.
@@ -230,7 +239,25 @@ fn limit(evidence: Evidence<'_>, trouble: Option<&Trouble>) -> Option<Limit> {
     if heard.is_ended() {
         return None;
     }
-    heard.limit.clone().or_else(|| in_text(&complaints(evidence)))
+    heard.limit.clone().or_else(|| complained_limit(evidence))
+}
+
+/// Finds a limit in what the program complained about outside its stream.
+///
+/// Where its model was at work, what is printed there may be about that work.
+fn complained_limit(evidence: Evidence<'_>) -> Option<Limit> {
+    let complaints = complaints(evidence);
+    if !evidence.heard.is_served() {
+        return Limit::in_text(&complaints, evidence.now, evidence.zone);
+    }
+    let said = Limit::in_last_lines(&complaints, evidence.now, evidence.zone);
+    said.filter(|limit| limit.kind != LimitKind::Access)
+}
+
+/// Returns whether an answer is that of an older Claude Code at a limit, and nothing else.
+fn is_old_limit(answer: &str) -> bool {
+    let moment = answer.trim().strip_prefix("Claude AI usage limit reached|");
+    moment.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns why an agent broke off, from how its process ended and what it said last.

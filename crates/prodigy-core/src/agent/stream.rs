@@ -118,8 +118,10 @@ pub struct Heard {
     /// What they cost.
     before_usd: f64,
     pub(super) cost_usd: Option<f64>,
-    /// What the agent said last, where its result does not repeat it.
+    /// What the agent's model said last, cut; nothing if the program said something since.
     pub(super) spoken: String,
+    /// The size of what it said last, in words, if that is too large to be kept.
+    pub(super) oversize: Option<String>,
     /// How many tools it used.
     pub(super) tools: u64,
     /// What went wrong last, if nothing went well since.
@@ -128,6 +130,10 @@ pub struct Heard {
     pub(super) limit: Option<Limit>,
     /// The last result.
     pub(super) ending: Option<Ending>,
+    /// Whether the last thing it did was to give a result.
+    pub(super) is_at_rest: bool,
+    /// Whether agents below it work in the background; it speaks again when they are done.
+    pub(super) has_background: bool,
     /// Whether a result began that cannot be read.
     pub(super) is_torn: bool,
     /// Turns of the results before the last one and of the last one.
@@ -146,6 +152,10 @@ pub(super) struct Ending {
     pub(super) answer: String,
     /// The answer in the form that was asked for, as JSON.
     pub(super) structured: Option<String>,
+    /// The size of an answer that is too large to be kept as a whole, in words.
+    pub(super) oversize: Option<String>,
+    /// Whether its text is what the model said last, and not what the program says.
+    pub(super) is_of_model: bool,
     /// What went wrong, if it did.
     pub(super) trouble: Option<Trouble>,
 }
@@ -162,10 +172,13 @@ impl Heard {
             before_usd: 0.0,
             cost_usd: None,
             spoken: String::new(),
+            oversize: None,
             tools: 0,
             trouble: None,
             limit: None,
             ending: None,
+            is_at_rest: false,
+            has_background: false,
             is_torn: false,
             turns: None,
             denied: Vec::new(),
@@ -233,6 +246,11 @@ impl Heard {
         }
     }
 
+    /// Returns whether its model did anything for it.
+    pub(super) fn is_served(&self) -> bool {
+        !self.usage().is_empty() || !self.spoken.is_empty() || self.tools > 0
+    }
+
     /// Returns what it cost by the agent's own estimate, which comes with a result.
     pub fn cost_usd(&self) -> Option<f64> {
         self.cost_usd
@@ -246,6 +264,17 @@ impl Heard {
     /// Returns whether the agent gave an answer or gave up.
     pub fn is_ended(&self) -> bool {
         self.ending.is_some()
+    }
+
+    /// Returns whether the agent has given its result and has nothing left to do: a process that
+    /// goes on now only lingers.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_at_rest && !self.has_background
+    }
+
+    /// Returns whether the last result says that all went well.
+    pub fn has_answered(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.trouble.is_none())
     }
 
     /// Returns how many events were heard, also of unknown kinds.
@@ -317,6 +346,7 @@ impl Heard {
     /// Takes down a result, with the turns that led to it.
     pub(super) fn end(&mut self, ending: Ending, turns: Option<u32>) {
         self.ending = Some(ending);
+        self.is_at_rest = true;
         self.is_torn = false;
         self.turns = match (self.turns, turns) {
             (Some(before), Some(now)) => Some(before.saturating_add(now)),

@@ -70,6 +70,16 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Returns the size of a text that is longer than what is kept of it, in words. One that is
+/// hardly longer was perhaps shortened when its line was read.
+pub(super) fn oversize(length: usize, kept: usize) -> Option<String> {
+    match length.checked_sub(kept) {
+        None | Some(0) => None,
+        Some(1..=16) => Some(format!("more than {kept} bytes")),
+        Some(_) => Some(format!("{length} bytes")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -227,7 +227,7 @@ fn the_shape_with_a_history_is_read() {
           "input_hash": "1fc551af7c02bfed6aefe070c33014491f3f5be5ed24e26aa0690b1319d3d7c4",
           "workflow_hash": "",
           "idempotency_key": "job-1:item-123",
-          "policy_snapshot": "sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0",
+          "policy_snapshot": "sha256:221d2e88122fd5c3710a57225be30a2fe1991d395ff16b07ad044a73a0fe6702",
           "first_attempt": "2025-01-11T10:25:00Z",
           "last_attempt": "2025-01-11T10:30:00Z",
           "failure_count": 3,
@@ -272,7 +272,7 @@ fn the_shape_with_a_history_is_read() {
           "not_before": null,
           "owner": null,
           "journal_seq": 0,
-          "record_hash": "7aa932733e3c022192f5ea67a89cc0dbf59361823f5be2a30f9b97e6c853f1fc"
+          "record_hash": "6be34c9159734bff77e4d2b26092249ad247e6432bb60df6ce196e6c18e215cf"
         }
         "#);
 }
@@ -308,7 +308,7 @@ fn the_flat_shape_is_read() {
           "input_hash": "2d93334fa753323d22f0a04a871def6fff0d049d61c769a2f775929fdf1c8457",
           "workflow_hash": "",
           "idempotency_key": "job-1:item-047",
-          "policy_snapshot": "sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0",
+          "policy_snapshot": "sha256:221d2e88122fd5c3710a57225be30a2fe1991d395ff16b07ad044a73a0fe6702",
           "first_attempt": "2024-01-01T12:15:00Z",
           "last_attempt": "2024-01-01T12:15:00Z",
           "failure_count": 3,
@@ -343,7 +343,7 @@ fn the_flat_shape_is_read() {
           "not_before": null,
           "owner": null,
           "journal_seq": 0,
-          "record_hash": "e3f949fdbaf57b92b7d8a4a66d120cf0dcf18f5129d1d26eba826a6b8b9d8a40"
+          "record_hash": "c836b44a5336b7a95e4ec0a5906665093ee39b4b14cae5d23d29a0147ec64abe"
         }
         "#);
 }

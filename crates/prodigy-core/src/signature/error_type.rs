@@ -17,6 +17,7 @@ pub fn error_type(kind: Kind) -> &'static str {
         | Kind::SpawnFailed
         | Kind::HookFailed
         | Kind::OutputUnparseable
+        | Kind::OutputTooLarge
         | Kind::AgentCrashed
         | Kind::AgentError
         | Kind::AgentRefused => "CommandFailed",

@@ -105,7 +105,8 @@ pub struct SimulatedTrouble {
     /// How likely that is for one attempt, from 0 to 1. The same seed, step, item, prompt and
     /// attempt always have the same luck.
     pub probability: f64,
-    /// How many attempts, counted from the first, it may go wrong for; `None` is no limit.
+    /// How many attempts, counted from the first, it may go wrong for; `None` is no limit. For
+    /// `not_satisfied`, how many judgements.
     pub times: Option<u32>,
     /// When a usage limit is lifted.
     pub reset: SimulatedReset,
@@ -162,7 +163,17 @@ impl SimulatedTrouble {
 impl SimulatedAgent {
     /// Returns whether the agent may run into a usage limit, which all attempts of a job share.
     pub fn has_usage_limit(&self) -> bool {
+        self.has_fault(SimulatedFault::UsageLimit)
+    }
+
+    /// Returns whether the judgements of a step have to be counted, for a judge that is not
+    /// satisfied for some of them.
+    pub fn counts_judgements(&self, step: &str) -> bool {
+        sample::is_judge(step) && self.has_fault(SimulatedFault::NotSatisfied)
+    }
+
+    fn has_fault(&self, fault: SimulatedFault) -> bool {
         let mut troubles = self.rules.iter().filter_map(|rule| rule.trouble.as_ref());
-        troubles.any(|trouble| trouble.fault == SimulatedFault::UsageLimit)
+        troubles.any(|trouble| trouble.fault == fault)
     }
 }

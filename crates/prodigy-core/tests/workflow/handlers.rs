@@ -138,7 +138,7 @@ fn on_success_is_a_full_step_or_two() {
       on_success:
         claude: /update-metrics
           working_dir: dist
-          capture: metrics String Stdout
+          capture: metrics Auto Stdout
           on_failure: Recovery, 1 attempts, goes on
     ");
 }

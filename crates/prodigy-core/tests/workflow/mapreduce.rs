@@ -174,7 +174,7 @@ setup:
         SetupCapture {
             name: "count",
             command_index: 0,
-            format: String,
+            format: Auto,
             json_path: None,
             pattern: None,
             default: None,

@@ -248,7 +248,7 @@ steps: [{shell: a}]
     main.yml:6:24: error: unknown key `command` in an agent of type `simulated`
         its keys are `type`, `seed` and `rules`
     main.yml:6:55: error: `(` is not a regular expression: unclosed group
-    main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `slow` or `huge`, found `crsh`
+    main.yml:6:67: error: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `not_satisfied`, `slow` or `huge`, found `crsh`
         did you mean `crash`?
     main.yml:6:86: error: `probability` must be a number from 0 to 1, found `2`
     main.yml:6:98: error: an edit needs `path`

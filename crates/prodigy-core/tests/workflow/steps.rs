@@ -94,12 +94,12 @@ fn captures_have_two_shapes_and_an_old_one() {
 - {shell: f, capture_output: false}
 "), @"
     shell: a
-      capture: one String Stdout
+      capture: one Auto Stdout
     shell: b
       capture: two Json Stdout
     shell: c
       capture: three Lines Stderr
-      capture: four String Stdout
+      capture: four Auto Stdout
     shell: d
     shell: e
       capture: five Number Stdout

@@ -53,9 +53,11 @@ impl Program {
         if ended_by.is_some() {
             return None;
         }
-        let said =
-            |printed| Limit::in_last_lines(&judge::end(printed), traces.now, &TimeZone::system());
-        let said = said(stderr).or_else(|| said(stdout));
+        let said = |printed: &str| Limit::in_last_lines(printed, traces.now, &TimeZone::system());
+        // What a model wrote is on standard output: there only the very last line is the program's.
+        let printed = judge::end(stdout);
+        let last = printed.lines().next_back().unwrap_or_default();
+        let said = said(&judge::end(stderr)).or_else(|| said(last));
         match self.config.exit_codes.get(code) {
             None => said,
             Some(ExitMeaning::Failure(FailureKind::AuthFailed)) => {
@@ -93,18 +95,16 @@ impl Agent for Program {
         let ended = traces.ended;
         let mut report = AgentReport {
             output: judge::text(&ended.stdout),
+            is_printed: true,
             failure: self.failure(ended),
             ..AgentReport::default()
         };
         report.limit = report.failure.as_ref().and_then(|failure| self.limit(traces, failure));
         let Some(file) = &self.config.result_file else { return report };
         match answer(traces, file) {
-            Ok(answer) => report.output = answer,
-            Err(problem) => {
-                report.failure.get_or_insert_with(|| {
-                    let failure = Failure::new(FailureKind::OutputUnparseable, problem);
-                    judge::with_output(failure, ended)
-                });
+            Ok(answer) => (report.output, report.is_printed) = (answer, false),
+            Err(failure) => {
+                report.failure.get_or_insert_with(|| judge::with_output(failure, ended));
             }
         }
         report
@@ -125,15 +125,20 @@ impl Agent for Program {
 }
 
 /// Reads an answer that the program left in a file.
-fn answer(traces: &RunTraces<'_>, file: &str) -> Result<String, String> {
+fn answer(traces: &RunTraces<'_>, file: &str) -> Result<String, Failure> {
     let (root, path) = answer_file(traces.worktree, traces.cwd, file);
+    let unread = |message: String| Failure::new(FailureKind::OutputUnparseable, message);
     match RootDir::open(root).and_then(|root| root.read_bounded(&path, ANSWER_LIMIT)) {
         Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Ok(None) => Err(format!("the agent left no answer in `{file}`")),
-        Err(error) if error.io().is_some() => {
-            Err(format!("the agent's answer in `{file}` cannot be read: {error}"))
+        Ok(None) => Err(unread(format!("the agent left no answer in `{file}`"))),
+        Err(error) if error.is_too_large() => {
+            let message = format!("the agent's answer in `{file}` is too large: {error}");
+            Err(Failure::new(FailureKind::OutputTooLarge, message))
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) if error.io().is_some() => {
+            Err(unread(format!("the agent's answer in `{file}` cannot be read: {error}")))
+        }
+        Err(error) => Err(unread(error.to_string())),
     }
 }
 

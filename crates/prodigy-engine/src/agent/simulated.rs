@@ -1,9 +1,16 @@
 //! The built-in agent, seen from the engine. Its process is in [`turn`](super::turn).
 
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::Path,
+};
+
 use prodigy_core::{
     agent::StreamDialect,
     capture::CaptureFormat,
-    failure::Failure,
+    failure::{Failure, FailureKind},
+    ids::safe_name,
     workflow::{AgentKind, AgentOptions, SimulatedAgent, SimulatedRequest},
 };
 
@@ -11,6 +18,8 @@ use super::{Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, claude::lo
 
 /// The hidden command that is the agent's process.
 const COMMAND: &str = "__simulate";
+/// The directory in the job's state with the numbers of judgements.
+const JUDGEMENTS: &str = "simulated-judgements";
 /// The file in the job's state that says when the usage limit is reset.
 const LIMIT_FILE: &str = "simulated-limit";
 
@@ -25,6 +34,30 @@ impl Simulated {
     }
 }
 
+impl Simulated {
+    /// Counts the judgements of a step of an item, if a rule is about them: also those of earlier
+    /// attempts and of a run that was resumed.
+    fn judgement(&self, request: &AgentRequest<'_>) -> Result<u32, Failure> {
+        if !self.config.counts_judgements(request.step) {
+            return Ok(0);
+        }
+        let directory = request.state.join(JUDGEMENTS);
+        let file = directory.join(safe_name(&format!("{}-{}", request.item, request.step)));
+        count(&directory, &file).map_err(|error| {
+            let message = format!("cannot count judgements in `{}`: {error}", file.display());
+            Failure::new(FailureKind::StoreUnavailable, message)
+        })
+    }
+}
+
+/// Adds one to what a file counts: it has a byte for each.
+fn count(directory: &Path, file: &Path) -> io::Result<u32> {
+    fs::create_dir_all(directory)?;
+    let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+    file.write_all(b".")?;
+    Ok(u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX))
+}
+
 impl Agent for Simulated {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let step = request.definition;
@@ -34,8 +67,9 @@ impl Agent for Simulated {
             step: request.step,
             id: step.id.as_deref(),
             attempt: request.attempt,
+            judgement: self.judgement(request)?,
             commit_required: step.commit_required,
-            format: step.captures.first().map_or(CaptureFormat::String, |one| one.format),
+            format: step.captures.first().map_or(CaptureFormat::Auto, |one| one.format),
             session: request.session.id,
             schema: request.options.output_schema.as_ref(),
             model: request.options.model.as_deref(),

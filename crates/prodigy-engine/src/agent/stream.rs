@@ -32,6 +32,7 @@ pub(super) fn report(traces: &RunTraces<'_>) -> AgentReport {
     };
     AgentReport {
         output: report.answer,
+        is_printed: false,
         structured: report.structured,
         usage: report.usage,
         cost_usd: report.cost_usd,

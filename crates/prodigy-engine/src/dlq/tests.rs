@@ -50,7 +50,7 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
           "input_hash": "972785b8a55d9391ca089ec53056845713de41dfbd2429135c001429598d929e",
           "workflow_hash": "abababababababababababababababababababababababababababababababab",
           "idempotency_key": "job-1:item-001",
-          "policy_snapshot": "sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0",
+          "policy_snapshot": "sha256:221d2e88122fd5c3710a57225be30a2fe1991d395ff16b07ad044a73a0fe6702",
           "first_attempt": "2026-01-02T03:04:06Z",
           "last_attempt": "2026-01-02T03:04:06Z",
           "failure_count": 1,

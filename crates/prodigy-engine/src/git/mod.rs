@@ -38,6 +38,7 @@ mod lock;
 mod markers;
 mod merge;
 mod merge_settings;
+mod merge_sides;
 mod merger;
 mod nested;
 mod patch;

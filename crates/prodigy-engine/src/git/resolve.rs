@@ -18,7 +18,9 @@ use super::{
     command::{shown, split_fields},
     kept::unignored,
     lease::install,
-    markers, nested,
+    markers,
+    merge_sides::ConflictSides,
+    nested,
     patch::left_out,
     refs::replace,
     repo::as_prodigy,
@@ -41,6 +43,8 @@ pub struct OpenMerge {
     pub theirs: String,
     /// The paths in conflict, as git has them, with what stands there with the markers.
     paths: BTreeMap<Vec<u8>, Option<TreeEntry>>,
+    /// What the sides have there.
+    pub(super) sides: BTreeMap<Vec<u8>, ConflictSides>,
     /// The branch that the other side is on.
     target: String,
     /// The references that had our commit before the agent began.
@@ -65,6 +69,8 @@ pub enum MergeEnded {
         commit: String,
         /// How many commits it has that the other side has not.
         commits: u64,
+        /// The changes that could not be kept beside those of the other side, for people.
+        dropped: Option<String>,
     },
     /// Something is missing or was done that must not be.
     Unresolved(String),
@@ -72,15 +78,25 @@ pub enum MergeEnded {
 
 /// What a tree has at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct TreeEntry {
+pub(super) struct TreeEntry {
     mode: String,
-    object: String,
+    pub(super) object: String,
 }
 
 impl OpenMerge {
     /// Returns the paths in conflict, as people see them.
     pub fn paths(&self) -> Vec<String> {
         self.paths.keys().map(|path| shown(path)).collect()
+    }
+}
+
+impl MergeEnded {
+    /// Adds the changes that could not be kept.
+    fn with_dropped(self, dropped: Option<String>) -> Self {
+        match self {
+            Self::Resolved { commit, commits, .. } => Self::Resolved { commit, commits, dropped },
+            Self::Unresolved(why) => Self::Unresolved(why),
+        }
     }
 }
 
@@ -111,13 +127,15 @@ impl Slot {
         }
         let stages: Vec<Vec<u8>> = fields.collect();
         let mut paths = BTreeMap::new();
+        let mut sides: BTreeMap<Vec<u8>, ConflictSides> = BTreeMap::new();
         for stage in &stages {
-            let path = stage.splitn(2, |byte| *byte == b'\t').nth(1).ok_or_else(unexpected)?;
+            let (number, path, entry) = TreeEntry::staged(stage).ok_or_else(unexpected)?;
             paths.insert(path.to_owned(), self.entry(&tree, path)?);
+            sides.entry(path.to_owned()).or_default().set(number, entry);
         }
         self.stop_at(&tree, &theirs, &stages, paths.keys(), message)?;
         let (target, holders) = (target.to_owned(), self.holders(&ours)?);
-        Ok(MergeBegun::Stopped(Box::new(OpenMerge { ours, theirs, paths, target, holders })))
+        Ok(MergeBegun::Stopped(Box::new(OpenMerge { ours, theirs, paths, sides, target, holders })))
     }
 
     /// Makes files and index what git leaves when a merge stops at conflicts.
@@ -208,13 +226,18 @@ impl Slot {
         if !left.is_empty() {
             return unresolved(format!("the conflict is still in {}", left.join(", ")));
         }
-        if !is_committed {
-            return self.merge_commit(&tree, ours, theirs, message);
+        let dropped = self.dropped(merge, &tree)?;
+        if let Some(why) = dropped.avoidable() {
+            return unresolved(why);
         }
-        if !unmerged.is_empty() {
+        let ended = if !is_committed {
+            self.merge_commit(&tree, ours, theirs, message)?
+        } else if unmerged.is_empty() {
+            self.resolved(head, theirs)?
+        } else {
             return unresolved("paths in the index are unmerged".to_owned());
-        }
-        self.resolved(head, theirs)
+        };
+        Ok(ended.with_dropped(dropped.unavoidable()))
     }
 
     /// Sets the item's branch back to a commit, and leaves the worktree as it is, on no branch.
@@ -253,7 +276,7 @@ impl Slot {
         let count = self.shelter.call(&["rev-list", "--count", &commit, &not]).text()?;
         let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
         let commits = count.parse().map_err(|_| unexpected())?;
-        Ok(MergeEnded::Resolved { commit, commits })
+        Ok(MergeEnded::Resolved { commit, commits, dropped: None })
     }
 
     /// Brings the item's branch to a commit.
@@ -319,12 +342,12 @@ impl Slot {
         Ok(!found.is_empty())
     }
 
-    fn content(&self, entry: &TreeEntry) -> Result<Vec<u8>, Error> {
+    pub(super) fn content(&self, entry: &TreeEntry) -> Result<Vec<u8>, Error> {
         Ok(self.shelter.call(&["cat-file", "blob", &entry.object]).run()?.stdout)
     }
 
     /// Returns what a tree or a commit has at a path.
-    fn entry(&self, tree: &str, path: &[u8]) -> Result<Option<TreeEntry>, Error> {
+    pub(super) fn entry(&self, tree: &str, path: &[u8]) -> Result<Option<TreeEntry>, Error> {
         let path = OsString::from_vec(path.to_vec());
         let call = self.shelter.call(&["ls-tree", "-z", tree, "--"]).args([&path]);
         let found = call.fields()?;
@@ -342,7 +365,16 @@ impl TreeEntry {
         (name == path.as_os_str().as_bytes()).then_some(Self { mode, object })
     }
 
-    fn is_file(&self) -> bool {
+    /// Reads a stage of a path in the index: its number, the path, and what is there.
+    fn staged(line: &[u8]) -> Option<(u8, &[u8], Self)> {
+        let at = line.iter().position(|byte| *byte == b'\t')?;
+        let (about, path) = (shown(line.get(..at)?), line.get(at + 1..)?);
+        let mut words = about.split(' ');
+        let (mode, object) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some((words.next()?.parse().ok()?, path, Self { mode, object }))
+    }
+
+    pub(super) fn is_file(&self) -> bool {
         self.mode.starts_with("100")
     }
 }

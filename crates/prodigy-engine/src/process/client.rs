@@ -50,9 +50,10 @@ const KILLED: i32 = 137;
 
 /// Hears what a program prints on standard output, masked, in pieces that are no lines.
 ///
-/// With `Break` it says that it has heard enough: the program is ended. It still hears what
-/// the program prints until then, but cannot change its mind.
-pub type Listener<'a> = &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send);
+/// With `Break` it says that it has heard enough: the program is ended after that time, unless
+/// the listener says `Continue` before. It still hears what the program prints until it is over,
+/// but cannot change its mind any more once the program is asked to end.
+pub type Listener<'a> = &'a mut (dyn FnMut(&[u8]) -> ControlFlow<Duration> + Send);
 
 /// A process that runs launches for us, one at a time.
 ///
@@ -250,6 +251,8 @@ impl Supervisor {
         let chunk = if launch.stream { STREAM_CHUNK } else { CHUNK };
         let mut urgency = Urgency::None;
         let mut has_enough = false;
+        // When a program that goes on although enough was heard is ended.
+        let mut enough_at = None;
         let mut heard = 0;
         // A program can stop its own supervisor; nobody then keeps the time but us.
         let after = |time: Duration| {
@@ -257,7 +260,7 @@ impl Supervisor {
         };
         let mut deadline = launch.timeout.and_then(after);
         loop {
-            // First the request to stop: a program that never ceases to print must not drown it.
+            // First the requests to end: a program that never ceases to print must not drown them.
             tokio::select! {
                 biased;
                 raised = stop.above(urgency) => {
@@ -267,13 +270,19 @@ impl Supervisor {
                     deadline = Instant::now().checked_add(grace).and_then(|at| at.checked_add(STUCK));
                     self.ask(|frame| wire::put_stop(now, frame)).await?;
                 }
+                () = at(enough_at), if !has_enough => {
+                    has_enough = true;
+                    deadline = deadline.into_iter().chain(after(Duration::ZERO)).min();
+                    self.ask(wire::put_enough).await?;
+                }
                 reply = self.reply(chunk) => match reply? {
                     Reply::Output(bytes) => {
-                        let is_enough = listener(&bytes).is_break();
-                        if is_enough && !std::mem::replace(&mut has_enough, true) {
-                            deadline = deadline.into_iter().chain(after(Duration::ZERO)).min();
-                            self.ask(wire::put_enough).await?;
-                        }
+                        enough_at = match listener(&bytes) {
+                            ControlFlow::Continue(()) => None,
+                            ControlFlow::Break(wait) => {
+                                enough_at.or_else(|| Instant::now().checked_add(wait))
+                            }
+                        };
                         heard += bytes.len();
                         if heard >= TURN {
                             heard = 0;

@@ -2,7 +2,9 @@
 
 use std::io::BufRead as _;
 
-/// The longest line that is handed on: no event of an agent is longer.
+use prodigy_core::agent::ShortenedLine;
+
+/// The longest line that is handed on as it is.
 const LONGEST: usize = 8 << 20;
 
 /// What is kept of the memory that a long line took.
@@ -10,13 +12,14 @@ const KEPT: usize = 64 << 10;
 
 /// Makes whole lines of pieces.
 ///
-/// At most one line is held in memory. One that is longer than 8 MiB is dropped and counted.
+/// At most one line is held in memory. An event that is longer than 8 MiB is shortened, and what
+/// is no event is dropped and counted.
 #[derive(Debug, Default)]
 pub struct Lines {
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
-    /// Whether that line is too long, so that the rest of it is passed over.
-    is_too_long: bool,
+    /// The same of a line that is too long to be held.
+    shortened: Option<ShortenedLine>,
     dropped: u64,
 }
 
@@ -31,9 +34,7 @@ impl Lines {
             let part = all.get(..count).unwrap_or_default();
             match part.strip_suffix(b"\n") {
                 // Most lines come whole, and need not be copied.
-                Some(line) if self.begun.is_empty() && !self.is_too_long => {
-                    self.hand(line, &mut each);
-                }
+                Some(line) if self.is_between() && line.len() <= LONGEST => each(line),
                 Some(end) => {
                     self.add(end);
                     self.end(&mut each);
@@ -45,7 +46,7 @@ impl Lines {
 
     /// Hands on the last line if it has no end.
     pub fn finish(&mut self, mut each: impl FnMut(&[u8])) {
-        if self.is_too_long || !self.begun.is_empty() {
+        if !self.is_between() {
             self.end(&mut each);
         }
     }
@@ -55,36 +56,31 @@ impl Lines {
         self.dropped
     }
 
+    fn is_between(&self) -> bool {
+        self.begun.is_empty() && self.shortened.is_none()
+    }
+
     fn add(&mut self, part: &[u8]) {
-        if self.is_too_long {
+        if self.shortened.is_none() && self.begun.len() + part.len() <= LONGEST {
+            self.begun.extend_from_slice(part);
             return;
         }
-        if self.begun.len() + part.len() > LONGEST {
-            self.begun = Vec::new();
-            self.is_too_long = true;
-            return;
-        }
-        self.begun.extend_from_slice(part);
+        let shortened = self.shortened.get_or_insert_default();
+        shortened.push(&std::mem::take(&mut self.begun));
+        shortened.push(part);
     }
 
     fn end(&mut self, each: &mut impl FnMut(&[u8])) {
-        if std::mem::take(&mut self.is_too_long) {
-            self.dropped += 1;
+        if let Some(shortened) = self.shortened.take() {
+            match shortened.finish() {
+                Some(line) => each(&line),
+                None => self.dropped += 1,
+            }
             return;
         }
-        let line = std::mem::take(&mut self.begun);
-        self.hand(&line, each);
-        self.begun = line;
+        each(&self.begun);
         self.begun.clear();
         self.begun.shrink_to(KEPT);
-    }
-
-    fn hand(&mut self, line: &[u8], each: &mut impl FnMut(&[u8])) {
-        if line.len() > LONGEST {
-            self.dropped += 1;
-            return;
-        }
-        each(line);
     }
 }
 
@@ -113,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_dropped_up_to_its_end_and_counted() {
+    fn a_long_line_that_is_no_event_is_dropped_up_to_its_end_and_counted() {
         let long = vec![b'x'; LONGEST];
         let (seen, dropped) =
             lines([&long[..], b"\n", &long, b"y", &long, b"\nshort\n", &long, b"y"]);
@@ -121,6 +117,16 @@ mod tests {
         assert_eq!(dropped, 2);
         let whole = [&long[..], b"y\nshort\n"].concat();
         assert_eq!(lines([&whole[..]]), (vec![b"short".to_vec()], 1));
+    }
+
+    #[test]
+    fn a_long_event_is_shortened() {
+        let text = "x".repeat(LONGEST);
+        let event = format!("{{\"text\":\"{text}\",\"cost\":1}}\nnext\n");
+        let (seen, dropped) = lines(event.as_bytes().chunks(65_536));
+        let ends: Vec<_> = seen.iter().map(|line| line.ends_with(b"x\",\"cost\":1}")).collect();
+        assert_eq!((ends, dropped), (vec![true, false], 0));
+        assert!(seen.iter().all(|line| line.len() < LONGEST / 4));
     }
 
     #[test]

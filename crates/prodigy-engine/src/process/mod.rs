@@ -166,6 +166,13 @@ impl fmt::Debug for Launch {
 }
 
 impl Ended {
+    /// Returns the same as if the program had ended by itself and well: it was done, and its
+    /// process only lingered.
+    #[must_use]
+    pub fn by_itself(self) -> Self {
+        Self { status: Status::Exited(0), ended_by: None, ..self }
+    }
+
     /// Returns how it ended, for the reason code.
     pub fn end(&self) -> ProcessEnd {
         match (self.ended_by, &self.status) {

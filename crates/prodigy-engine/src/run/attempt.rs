@@ -296,7 +296,12 @@ fn read_result(workplace: &Workplace, file: &str) -> Result<Value, Failure> {
     };
     let read = RootDir::open(workplace.tree.path())
         .and_then(|root| root.read_bounded(Path::new(file), RESULT_LIMIT));
-    let bytes = read.map_err(|error| wrong(error.to_string()))?;
+    let bytes = read.map_err(|error| {
+        let is_too_large = error.is_too_large();
+        let failure = wrong(error.to_string());
+        let kind = if is_too_large { FailureKind::OutputTooLarge } else { failure.kind };
+        Failure { kind, ..failure }
+    })?;
     let bytes = bytes.ok_or_else(|| wrong("it is not there".to_owned()))?;
     serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use prodigy_core::{
-    capture::{CaptureFormat, Stream},
+    capture::Stream,
     event::{Event, PauseReason, PhaseName, Snapshot},
     ids::JobId,
     job::{Action, Input},
@@ -152,7 +152,7 @@ impl Run {
         let captures = phase_steps::setup_captures(&self.parts.settings.workflow, phase, number);
         step.captures.extend(captures.iter().map(|capture| Capture {
             name: capture.name.clone(),
-            format: CaptureFormat::String,
+            format: capture.source_format(),
             stream: Stream::Stdout,
         }));
         self.count_commits(&tree)?;

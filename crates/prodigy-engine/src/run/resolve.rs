@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use prodigy_core::{
-    event::{LeftBehind, WorkSuspended},
+    event::{Event, LeftBehind, WorkSuspended},
     failure::{Failure, FailureKind},
     ids::ItemId,
     job::Conflict,
@@ -132,7 +132,12 @@ impl Desk {
         };
         *spent = workplace.spent();
         match ended {
-            Ok(MergeEnded::Resolved { commit, commits }) => Ended::Resolved { commit, commits },
+            Ok(MergeEnded::Resolved { commit, commits, dropped }) => {
+                if let Some(dropped) = dropped {
+                    self.warn_of(&workplace, dropped);
+                }
+                Ended::Resolved { commit, commits }
+            }
             Ok(MergeEnded::Unresolved(why)) => {
                 Ended::Failed(Failure::new(FailureKind::MergeConflict, why))
             }
@@ -219,6 +224,13 @@ impl Desk {
         .await?;
         self.slot = Some(slot);
         Ok(ended)
+    }
+
+    /// Warns of changes that a resolution has not kept.
+    fn warn_of(&self, workplace: &Workplace, dropped: String) {
+        let agent = self.crew.map.on_conflict.resolver().unwrap_or_default().to_owned();
+        let step = RESOLVING.to_owned();
+        workplace.tell(Event::AgentWarned { step, agent, message: dropped });
     }
 
     /// Sets the item's branch back to its own commits.

@@ -6,7 +6,6 @@ use prodigy_core::{
     event::{Snapshot, StepCompleted},
     failure::{Failure, FailureKind},
     job::Input,
-    vars::value_text,
     workflow::{SetupCapture, Step, StepAddress, step_label},
 };
 
@@ -79,8 +78,9 @@ impl TopLevel {
             }
         };
         for capture in &self.captures {
-            let text = scope.captures.get(&capture.name).map(value_text).unwrap_or_default();
-            match capture.read(&text) {
+            // Output that could not be captured has failed the step.
+            let output = scope.captures.get(&capture.name).cloned();
+            match capture.read(output.unwrap_or_else(|| String::new().into())) {
                 Ok(value) => drop(scope.captures.insert(capture.name.clone(), value)),
                 Err(why) => {
                     let message = format!("cannot capture `{}`: {why}", capture.name);

@@ -2,38 +2,62 @@
 
 use prodigy_core::{
     agent::Denied,
+    capture::Stream,
     failure::{Failure, FailureKind},
     json_schema::Schema,
     workflow::{AgentKind, Effects, Step, StepAction},
 };
 use serde_json::Value;
 
-use super::Workplace;
+use super::{
+    Workplace,
+    output::{CAPTURE_LIMIT, Output},
+};
 use crate::{agent::AgentReport, git::Fingerprint};
 
 /// How many violations of a schema a message names.
 const VIOLATIONS: usize = 3;
 
-/// Checks an answer against the schema that was asked for, whatever the agent says of it, and
-/// returns it in that form.
-pub(super) fn checked(
+/// Returns an answer as data: what the agent gave in this form, or else its text read as JSON.
+pub(super) fn data(
+    workplace: &Workplace,
     report: &AgentReport,
-    schema: Option<&Schema>,
-) -> Result<Option<String>, Failure> {
-    let Some(schema) = schema.filter(|_| report.limit.is_none()) else { return Ok(None) };
-    let read = |text: &str| serde_json::from_str::<Value>(text.trim());
-    let value = report.structured.clone().map_or_else(|| read(&report.output), Ok);
-    let value = value.map_err(|error| {
+    output: &Output,
+) -> Result<Value, Failure> {
+    if let Some(data) = &report.structured {
+        return Ok(data.clone());
+    }
+    if !report.is_printed {
+        return parsed(&report.output);
+    }
+    let total = output.stdout.total;
+    if total > CAPTURE_LIMIT {
+        let message = format!(
+            "the agent's answer for `output_schema` has {total} bytes, and at most {CAPTURE_LIMIT} are taken"
+        );
+        return Err(Failure::new(FailureKind::OutputTooLarge, message));
+    }
+    let text = output.whole(workplace, Stream::Stdout);
+    parsed(&text.map_err(|why| Failure::new(FailureKind::OutputUnparseable, why))?)
+}
+
+fn parsed(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text.trim()).map_err(|error| {
         let message = format!("the answer is not JSON, and `output_schema` asks for it: {error}");
         Failure::new(FailureKind::OutputUnparseable, message)
-    })?;
-    schema.check(&value).map_err(|violations| {
+    })
+}
+
+/// Checks an answer against the schema that was asked for, whatever the agent says of it, and
+/// returns it in that form.
+pub(super) fn checked(value: &Value, schema: &Schema) -> Result<String, Failure> {
+    schema.check(value).map_err(|violations| {
         let shown: Vec<String> =
             violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
         let message = format!("the answer does not satisfy `output_schema`: {}", shown.join("; "));
         Failure::new(FailureKind::SchemaInvalid, message)
     })?;
-    Ok(Some(value.to_string()))
+    Ok(value.to_string())
 }
 
 /// How the worktree was before an agent worked in it.
@@ -112,10 +136,9 @@ mod tests {
         let schema =
             json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
         let schema = Schema::parse(&schema).unwrap();
-        let report =
-            AgentReport { output: output.to_owned(), structured, ..AgentReport::default() };
-        match checked(&report, Some(&schema)) {
-            Ok(answer) => answer.unwrap(),
+        let value = structured.map_or_else(|| parsed(output), Ok);
+        match value.and_then(|value| checked(&value, &schema)) {
+            Ok(answer) => answer,
             Err(failure) => format!("{}: {}", failure.kind, failure.message),
         }
     }
@@ -136,7 +159,6 @@ mod tests {
         schema_invalid: the answer does not satisfy `output_schema`: `/a` must be `string`, found `number`
         schema_invalid: the answer does not satisfy `output_schema`: the value must have `a`
         "#);
-        assert_eq!(checked(&AgentReport::default(), None), Ok(None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A prompt for an agent: from the question to what came of it.
 
-use std::{ops::ControlFlow, path::Path};
+use std::path::Path;
 
 use prodigy_core::{
     agent::{Heard, Limit, LimitKind},
@@ -88,13 +88,13 @@ pub(super) async fn ask(
     let resumed = conversation.session().resume;
     let run = asking.run(&conversation, heard.as_ref());
     let teller = Teller::new(workplace, which.path(), asking.name, resumed);
-    let mut ear = Ear::new(heard, teller, &run.id);
-    let listened = workplace
-        .listen(launch, asking.confined(&run), &mut |piece| {
-            ear.hear(piece);
-            ControlFlow::Continue(())
-        })
-        .await;
+    let mut ear = Ear::new(heard, teller, &run.id, launch.grace);
+    let confined = asking.confined(&run);
+    let listened = workplace.listen(launch, confined, &mut |piece| ear.hear(piece)).await;
+    let listened = listened.map(|(slot, ended)| {
+        let has_lingered = ear.has_lingered(&ended, &limits);
+        (slot, if has_lingered { ended.by_itself() } else { ended })
+    });
     let heard = ear.finish();
     let (slot, ended) = match listened {
         Ok(ended) => ended,
@@ -116,7 +116,7 @@ pub(super) async fn ask(
         now: clock::now(),
     });
     let mut output = Output { transcript, agent: true, ..Output::of(slot, &ended) };
-    output.instead = Some(report.output.clone());
+    output.instead = (!report.is_printed).then(|| report.output.clone());
     let cut_off = cut_off(&ended, &output, &limits).or_else(|| report.failure.clone());
     let failure = cut_off.or_else(|| asking.fault(step, &before, &report, &mut output));
     let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
@@ -266,7 +266,12 @@ impl<'a> Asking<'a> {
         report: &AgentReport,
         output: &mut Output,
     ) -> Option<Failure> {
-        match answer::checked(report, self.options.output_schema.as_ref()) {
+        let schema = self.options.output_schema.as_ref().filter(|_| report.limit.is_none());
+        let answer = schema.map(|schema| {
+            let value = answer::data(self.workplace, report, output)?;
+            answer::checked(&value, schema)
+        });
+        match answer.transpose() {
             Ok(Some(answer)) => (output.instead, output.is_data) = (Some(answer), true),
             Ok(None) => {}
             Err(failure) => return Some(output.failure(failure.kind, failure.message)),

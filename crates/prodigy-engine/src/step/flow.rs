@@ -7,6 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
+    capture::Stream,
     event::{AfterFailure, Event, StepStatus},
     failure::{Class, Failure, FailureKind},
     policy::Retry,
@@ -238,9 +239,10 @@ async fn act_once(
     let fail = |failure: Failure| Failed::with(failure, output.clone());
     write_copy(workplace, step, scope, &output).map_err(fail)?;
     for capture in &step.captures {
+        let is_data = output.is_data && capture.stream == Stream::Stdout;
         let value = output
             .whole(workplace, capture.stream)
-            .and_then(|text| capture.format.read(&text))
+            .and_then(|text| capture.format.for_output(is_data).read(&text))
             .map_err(|message| {
                 let message = format!("cannot capture `{}`: {message}", capture.name);
                 fail(output.failure(FailureKind::ParseError, message))

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most that a captured variable may hold.
-const CAPTURE_LIMIT: u64 = 1024 * 1024;
+pub(super) const CAPTURE_LIMIT: u64 = 1024 * 1024;
 
 /// The most of the output that a failure keeps.
 const TAIL_LINES: usize = 20;

@@ -1,6 +1,9 @@
 //! What an agent does while it works, told to the job.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
 use prodigy_core::{
     Timestamp,
@@ -8,8 +11,11 @@ use prodigy_core::{
     event::Event,
 };
 
-use super::Workplace;
-use crate::{process::Lines, store::note_stream_totals};
+use super::{Workplace, output::Limits};
+use crate::{
+    process::{Ended, EndedBy, Lines},
+    store::note_stream_totals,
+};
 
 /// The least time between two records of what an agent is doing: it may use a tool a
 /// thousand times a second, and nobody reads so fast.
@@ -18,9 +24,18 @@ const TOOLS_APART: Duration = Duration::from_secs(2);
 /// The least change of how much of a limit is used that is worth a record.
 const SHARES_APART: f64 = 0.01;
 
+/// The least time that an agent has to end after its result: Claude Code itself gives what runs
+/// in the background five seconds.
+const LINGER: Duration = Duration::from_secs(7);
+
 /// Listens to one run of an agent.
 pub(super) struct Ear<'a> {
     lines: Lines,
+    begun: Instant,
+    /// How long the agent may linger after its result.
+    linger: Duration,
+    /// When it gave the result after which it did nothing more.
+    rests_since: Option<Instant>,
     /// What the stream told so far; nothing if the agent does not print one.
     heard: Option<Heard>,
     teller: Teller<'a>,
@@ -32,14 +47,21 @@ pub(super) struct Ear<'a> {
 
 impl<'a> Ear<'a> {
     /// Begins with a run that has said nothing yet.
-    pub(super) fn new(heard: Option<Heard>, teller: Teller<'a>, run: &'a str) -> Self {
-        Self { lines: Lines::default(), heard, teller, run, printed: 0 }
+    pub(super) fn new(
+        heard: Option<Heard>,
+        teller: Teller<'a>,
+        run: &'a str,
+        grace: Duration,
+    ) -> Self {
+        let (begun, linger) = (Instant::now(), grace.max(LINGER));
+        let (lines, rests_since, printed) = (Lines::default(), None, 0);
+        Self { lines, begun, linger, rests_since, heard, teller, run, printed }
     }
 
-    /// Hears the next piece of what the agent prints.
-    pub(super) fn hear(&mut self, piece: &[u8]) {
-        let Self { lines, heard, teller, run, printed } = self;
-        let Some(heard) = heard else { return };
+    /// Hears the next piece of what the agent prints, and returns whether that was its last word.
+    pub(super) fn hear(&mut self, piece: &[u8]) -> ControlFlow<Duration> {
+        let Self { lines, heard, teller, run, printed, .. } = self;
+        let Some(heard) = heard else { return ControlFlow::Continue(()) };
         let mut is_more = false;
         lines.feed(piece, |line| {
             for notice in heard.hear(line) {
@@ -52,6 +74,30 @@ impl<'a> Ear<'a> {
         // What does not fit into the transcript could not be read there if prodigy were killed.
         if is_more && *printed > tools.log_cap {
             note_stream_totals(&tools.layout, &identity.job, run, &heard.totals()).ok();
+        }
+        if !heard.is_at_rest() {
+            self.rests_since = None;
+            return ControlFlow::Continue(());
+        }
+        self.rests_since.get_or_insert_with(Instant::now);
+        ControlFlow::Break(self.linger)
+    }
+
+    /// Returns whether a process that was ended had given the agent's result before: what it
+    /// came to is then what the result says.
+    ///
+    /// One that is asked to end may print a result because of that, which is none in time.
+    pub(super) fn has_lingered(&self, ended: &Ended, limits: &Limits) -> bool {
+        let (Some(rests_since), Some(heard)) = (self.rests_since, &self.heard) else {
+            return false;
+        };
+        match ended.ended_by {
+            Some(EndedBy::Listener) => true,
+            Some(EndedBy::Timeout) => {
+                limits.timeout.is_none_or(|limit| rests_since - self.begun < limit)
+            }
+            Some(EndedBy::Idle) => heard.has_answered(),
+            Some(EndedBy::Stop) | None => false,
         }
     }
 

@@ -142,7 +142,7 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
         let mut hear = |bytes: &[u8]| {
             value.extend_from_slice(bytes);
             match value.len() {
-                length if length > SECRET_LIMIT => ControlFlow::Break(()),
+                length if length > SECRET_LIMIT => ControlFlow::Break(Duration::ZERO),
                 _ => ControlFlow::Continue(()),
             }
         };

@@ -75,7 +75,7 @@ fn without_a_file_the_built_in_rules_hold() {
     ");
     insta::assert_snapshot!(world().prodigy(&["policy", "show"]), @"
     policy    built in
-    snapshot  sha256:32e2d3f6a907603ccb18ac8bd55f492ad34e32c731d4f9c8e90e2cdc639460d0
+    snapshot  sha256:221d2e88122fd5c3710a57225be30a2fe1991d395ff16b07ad044a73a0fe6702
 
     rules; the first that matches decides
       built-in:timeout                   timeout                   auto_replay, backoff exponential_jitter
@@ -107,6 +107,7 @@ fn without_a_file_the_built_in_rules_hold() {
       built-in:validation_failed         validation_failed         auto_replay, at most 1 replay
       built-in:no_commit                 no_commit                 auto_replay, at most 1 replay
       built-in:output_unparseable        output_unparseable        auto_replay, at most 1 replay
+      built-in:output_too_large          output_too_large          auto_replay, at most 1 replay
       built-in:agent_crashed             agent_crashed             auto_replay, backoff exponential_jitter
       built-in:agent_error               agent_error               manual_review
       built-in:agent_refused             agent_refused             manual_review

@@ -380,7 +380,7 @@ fn a_file_of_faults_with_mistakes_is_refused_with_their_places() {
       |
       = help: did you mean `default`?
 
-    error: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `slow` or `huge`, found `rate_limit`
+    error: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `not_satisfied`, `slow` or `huge`, found `rate_limit`
      --> faults.yml:4:14
       |
     4 |   - { fault: rate_limit }

@@ -65,9 +65,16 @@ map:
 
 #[test]
 fn every_fault_leads_to_its_reason_code() {
-    // What is wrong with an account says nothing about an item, a conflict needs two, and a
-    // mismatch needs a schema.
-    let others = ["auth_failed", "usage_limit", "out_of_credits", "conflict", "schema_mismatch"];
+    // What is wrong with an account says nothing about an item, a conflict needs two, a mismatch
+    // needs a schema, and `not_satisfied` needs a judge.
+    let others = [
+        "auth_failed",
+        "usage_limit",
+        "out_of_credits",
+        "conflict",
+        "schema_mismatch",
+        "not_satisfied",
+    ];
     let faults: Vec<&str> =
         SimulatedFault::WORDS.iter().copied().filter(|fault| !others.contains(fault)).collect();
     let world = faulty(&faults, "      commit_required: true\n      timeout: 5s");

@@ -605,6 +605,7 @@ fn every_reason_code_has_a_rule_that_does_what_the_table_says() {
     validation_failed        auto_replay       Replay, then Limit
     no_commit                auto_replay       Replay, then Limit
     output_unparseable       auto_replay       Replay, then Limit
+    output_too_large         auto_replay       Replay, then Limit
     agent_crashed            auto_replay       Replay, then Later
     agent_error              manual_review     Review, then Review
     agent_refused            manual_review     Review, then Review

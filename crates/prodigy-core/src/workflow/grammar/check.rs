@@ -819,7 +819,7 @@ mod tests {
           help: did you mean `command`?
         2:81: `d` must be a mapping with `type: claude`, `type: codex`, `type: command` or `type: simulated`, found `x`
         "steps: [{shell: a}]\nagents: {s: {type: simulated, rules: [{fault: crsh, probability: 2, edits: [{content: x}]}]}}\n"
-        2:47: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `slow` or `huge`, found `crsh`
+        2:47: `fault` must be `crash`, `hang`, `lie`, `error`, `permission_denied`, `denied_worked_around`, `rate_limited`, `overloaded`, `server_error`, `auth_failed`, `usage_limit`, `out_of_credits`, `refusal`, `max_turns`, `over_budget`, `garbage`, `zero_turns`, `partial`, `no_commit`, `conflict`, `schema_mismatch`, `not_satisfied`, `slow` or `huge`, found `crsh`
           help: did you mean `crash`?
         2:66: `probability` must be a number from 0 to 1, found `2`
         2:78: an edit needs `path`

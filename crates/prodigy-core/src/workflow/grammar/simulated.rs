@@ -147,7 +147,7 @@ static TROUBLE: &[KeyShape] = &[
     KeyShape::new(
         "times",
         Shape::Integer { min: 0, max: LARGEST },
-        "In how many attempts, counted from the first, it may go wrong.",
+        "In how many attempts, counted from the first, it may go wrong; for `not_satisfied`, in how many judgements.",
     )
     .or("no limit")
     .only_beside(&["fault"]),

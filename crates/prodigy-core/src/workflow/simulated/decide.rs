@@ -35,6 +35,8 @@ pub struct SimulatedRequest<'a> {
     pub id: Option<&'a str>,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    /// Which judgement of the step this is, from 1; 0 if nobody counts them.
+    pub judgement: u32,
     /// The name of the conversation.
     pub session: &'a str,
     /// Whether the step fails without a commit.
@@ -61,7 +63,7 @@ impl SimulatedRequest<'_> {
 impl SimulatedAgent {
     /// Decides what the agent does for a prompt.
     pub fn turn(&self, request: &SimulatedRequest<'_>) -> SimulatedTurn {
-        let Some((work, trouble)) = self.decided(request) else {
+        let Some((mut work, trouble)) = self.decided(request) else {
             let answer = Some(NO_RULE.to_owned());
             let work = SimulatedWork { answer, ..SimulatedWork::default() };
             let turn = self.filled(&work, request);
@@ -69,6 +71,9 @@ impl SimulatedAgent {
         };
         let is_told = trouble.is_some_and(|trouble| trouble.fault.is_told());
         let is_said = work.answer.is_some() || work.result.is_some();
+        if trouble.is_some_and(|it| it.fault == SimulatedFault::NotSatisfied) && !is_said {
+            work.result = Some(sample::incomplete());
+        }
         let work = if self.otherwise.is_some() && !is_told {
             sample::made_up(work, request)
         } else {
@@ -99,8 +104,11 @@ impl SimulatedAgent {
     ) -> Option<(SimulatedWork, Option<&SimulatedTrouble>)> {
         let mut rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.when.fits(request));
         let struck = |(at, rule): &(usize, &SimulatedRule)| {
-            let luck = luck(self.seed, &format!("rule {at}"), request);
-            rule.trouble.as_ref().is_some_and(|trouble| trouble.strikes(luck, request.attempt))
+            let Some(trouble) = &rule.trouble else { return false };
+            let turn = trouble.turn(request);
+            let counted = SimulatedRequest { attempt: turn.unwrap_or_default(), ..*request };
+            let luck = luck(self.seed, &format!("rule {at}"), &counted);
+            turn.is_some_and(|turn| trouble.strikes(luck, turn))
         };
         if let Some(otherwise) = &self.otherwise {
             let rule = rules.find(|rule| rule.1.trouble.is_none() || struck(rule));
@@ -176,8 +184,18 @@ impl SimulatedWhen {
 }
 
 impl SimulatedTrouble {
-    fn strikes(&self, luck: f64, attempt: u32) -> bool {
-        self.times.is_none_or(|times| attempt <= times) && luck < self.probability
+    /// Returns the number that `times` is about, if it can go wrong at all.
+    fn turn(&self, request: &SimulatedRequest<'_>) -> Option<u32> {
+        let is_judgement = self.fault == SimulatedFault::NotSatisfied;
+        match request.judgement {
+            0 if is_judgement => None,
+            judgement if is_judgement => Some(judgement),
+            _ => Some(request.attempt),
+        }
+    }
+
+    fn strikes(&self, luck: f64, turn: u32) -> bool {
+        self.times.is_none_or(|times| turn <= times) && luck < self.probability
     }
 }
 
@@ -206,6 +224,7 @@ fn strike(trouble: &SimulatedTrouble, turn: &mut SimulatedTurn, request: &Simula
         | SimulatedFault::NoCommit
         | SimulatedFault::Conflict
         | SimulatedFault::SchemaMismatch
+        | SimulatedFault::NotSatisfied
         | SimulatedFault::Slow
         | SimulatedFault::Huge => SimulatedEnd::Well,
     };
@@ -221,6 +240,7 @@ fn spoil(trouble: &SimulatedTrouble, turn: &mut SimulatedTurn, request: &Simulat
         | SimulatedFault::DeniedWorkedAround
         | SimulatedFault::UsageLimit
         | SimulatedFault::Garbage
+        | SimulatedFault::NotSatisfied
         | SimulatedFault::Slow => {}
         SimulatedFault::Lie
         | SimulatedFault::Error

@@ -37,7 +37,7 @@ pub(super) fn edit(request: &SimulatedRequest<'_>) -> SimulatedEdit {
 }
 
 /// Returns whether a step judges another one.
-fn is_judge(step: &str) -> bool {
+pub(super) fn is_judge(step: &str) -> bool {
     step.rsplit('.').nth(1) == Some("validate")
 }
 
@@ -46,10 +46,15 @@ fn all_done() -> Value {
     json!({ "completion_percentage": 100, "status": "complete", "missing": [], "gaps": {} })
 }
 
+/// Returns the judgement that something is missing.
+pub(super) fn incomplete() -> Value {
+    json!({ "completion_percentage": 0, "status": "incomplete", "missing": ["simulated"], "gaps": {} })
+}
+
 /// Returns an answer that can be read in a format.
 fn answer(format: CaptureFormat) -> &'static str {
     match format {
-        CaptureFormat::String | CaptureFormat::Lines => USUAL_ANSWER,
+        CaptureFormat::Auto | CaptureFormat::String | CaptureFormat::Lines => USUAL_ANSWER,
         CaptureFormat::Number => "0",
         CaptureFormat::Json => "{}",
         CaptureFormat::Boolean => "true",

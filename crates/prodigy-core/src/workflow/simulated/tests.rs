@@ -183,6 +183,7 @@ fn each_fault_changes_the_work_in_its_way() {
     no_commit: Well, ["a", "b"], false, "done", 0
     conflict: Well, ["a", "b", "simulated-conflict.txt"], true, "done", 0
     schema_mismatch: Well, ["a", "b"], true, "\"not what was asked for\"", 0
+    not_satisfied: Well, ["a", "b"], true, "done", 0
     slow: Well, ["a", "b"], true, "done", 0
     huge: Well, ["a", "b"], true, "done", 16777216
     "#);

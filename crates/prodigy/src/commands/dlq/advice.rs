@@ -24,6 +24,7 @@ pub(super) fn suggestion(kind: FailureKind) -> &'static str {
         K::QuotaExhausted => "raise the quota of the account, or wait until it is renewed",
         K::TurnLimit => "allow more turns, or make the task smaller",
         K::ContextOverflow | K::PayloadTooLarge => "make the item smaller: it does not fit",
+        K::OutputTooLarge => "ask for less, or for a file in the worktree instead of a long answer",
         K::SchemaInvalid | K::ParseError | K::OutputUnparseable => {
             "look at what was produced and at the format that is asked for"
         }

@@ -35,7 +35,11 @@ async fn listen(
         .supervisor
         .listen(launch, &Stop::new(), &mut |piece| {
             heard.extend_from_slice(piece);
-            if is_enough(text(&heard)) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if is_enough(text(&heard)) {
+                ControlFlow::Break(Duration::ZERO)
+            } else {
+                ControlFlow::Continue(())
+            }
         })
         .await
         .unwrap();
