@@ -40,7 +40,8 @@ fn check(place: &str, most: f64, workflow: &str) {
 #[test]
 fn a_spent_budget_stops_the_next_agent_wherever_it_is_started() {
     let item = |steps: &str| format!("map:\n  input: {{ items: [x] }}\n  agent_template:\n{steps}");
-    let many: String = (1..=8).map(|number| format!("    - claude: p{number}\n")).collect();
+    let many = (1..=8).map(|number| format!("    - claude: p{number}\n"));
+    let many = many.collect::<Vec<_>>().concat();
     let map = "map: { input: { items: [x] }, agent_template: [{ shell: 'true' }] }\n";
     let places = [
         ("steps of an item", 1.0, item(&many)),
