@@ -8,6 +8,10 @@ use serde::{
 };
 use serde_json::{Deserializer, Map, Value};
 
+/// The schema of a verdict, for agents that are asked for one. It is as strict as the strictest of
+/// them wants it: nothing is optional and nothing may be added.
+pub const VERDICT_SCHEMA: &str = r#"{"type":"object","properties":{"completion_percentage":{"type":"number","minimum":0,"maximum":100,"description":"How much of the work is done"},"status":{"type":"string","enum":["complete","incomplete"]},"missing":{"type":"array","items":{"type":"string"},"description":"What is missing, one entry each"}},"required":["completion_percentage","status","missing"],"additionalProperties":false}"#;
+
 /// The fields that say how far the work is.
 const SHARE: &str = "completion_percentage";
 const STATUS: &str = "status";

@@ -27,7 +27,7 @@ mod tests;
 
 pub use self::{
     json::is_session_name,
-    judgement::{done_share, judgement, printed_judgement, written_judgement},
+    judgement::{VERDICT_SCHEMA, done_share, judgement, printed_judgement, written_judgement},
     limit::{Limit, LimitKind},
     outcome::{Conclusion, Evidence, RunReport, judge},
     prices::{AgentCost, PriceLevel, Prices, StreamTotals},

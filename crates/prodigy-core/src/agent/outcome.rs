@@ -89,7 +89,7 @@ pub enum Conclusion {
 pub fn judge(evidence: Evidence<'_>) -> RunReport {
     let heard = evidence.heard;
     let ending = heard.ending.as_ref();
-    let structured = ending.filter(|_| evidence.wants_structured).and_then(structured);
+    let structured = ending.and_then(|ending| structured(ending, evidence.wants_structured));
     let conclusion = match conclude(evidence, structured.is_some()) {
         // Whatever said so: what only money or a login lifts is a limit of the account.
         Conclusion::Failed { kind, message } => match account_limit(evidence, kind) {
@@ -147,8 +147,9 @@ fn denied(evidence: Evidence<'_>) -> Vec<Denied> {
 }
 
 /// Returns the answer in the form of a schema, which some agents give as their only answer.
-fn structured(ending: &Ending) -> Option<Value> {
-    let text = ending.structured.as_deref().unwrap_or(&ending.answer);
+fn structured(ending: &Ending, is_wanted: bool) -> Option<Value> {
+    let answer = is_wanted.then_some(ending.answer.as_str());
+    let text = ending.structured.as_deref().or(answer)?;
     serde_json::from_str(text).ok()
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{Prices, StreamDialect},
+    agent::{Prices, StreamDialect, VERDICT_SCHEMA},
     failure::{Failure, FailureKind},
     workflow::{AgentKind, AgentOptions, ClaudeAgent, PermissionMode},
 };
@@ -52,6 +52,7 @@ impl Claude {
             max_budget_usd,
             system_prompt: _,
             output_schema,
+            is_judge,
             given: _,
         } = request.options;
         let mut argv: Vec<OsString> =
@@ -88,6 +89,8 @@ impl Claude {
         }
         if let Some(schema) = output_schema {
             add("json-schema", schema.source().to_string().as_ref());
+        } else if *is_judge {
+            add("json-schema", VERDICT_SCHEMA.as_ref());
         }
         if let Some(text) = request.system_prompt {
             // In a file it is not seen in a listing of processes, and may be of any length.

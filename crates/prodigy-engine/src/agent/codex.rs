@@ -7,7 +7,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{Prices, StreamDialect},
+    agent::{Prices, StreamDialect, VERDICT_SCHEMA},
     failure::Failure,
     workflow::{AgentKind, AgentOptions, CodexAgent, CodexSandbox, PermissionMode},
 };
@@ -53,8 +53,10 @@ impl Codex {
         if let Some(model) = &request.options.model {
             argv.push(format!("--model={model}").into());
         }
-        if let Some(schema) = &request.options.output_schema {
-            let file = scratch_file(request, "output-schema.json", &schema.source().to_string())?;
+        let AgentOptions { output_schema, is_judge, .. } = request.options;
+        let schema = output_schema.as_ref().map(|schema| schema.source().to_string());
+        if let Some(schema) = schema.or_else(|| is_judge.then(|| VERDICT_SCHEMA.to_owned())) {
+            let file = scratch_file(request, "output-schema.json", &schema)?;
             let mut word = OsString::from("--output-schema=");
             word.push(file);
             argv.push(word);

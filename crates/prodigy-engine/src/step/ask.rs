@@ -271,6 +271,11 @@ impl<'a> Asking<'a> {
             let value = answer::data(self.workplace, report, output)?;
             answer::checked(&value, schema)
         });
+        if self.options.is_judge
+            && let Some(verdict) = &report.structured
+        {
+            output.instead = Some(verdict.to_string());
+        }
         match answer.transpose() {
             Ok(Some(answer)) => (output.instead, output.is_data) = (Some(answer), true),
             Ok(None) => {}

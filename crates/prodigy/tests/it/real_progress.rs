@@ -6,9 +6,10 @@ use std::time::Duration;
 use prodigy_testkit::{
     World,
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{Behaviour, ModelRequest, ModelScript, ScriptedModel},
 };
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::{
     map_world::{assert_code, has_told, of_type},
@@ -72,6 +73,11 @@ fn claude_keeps_its_commit_across_a_limit_outside_of_items() {
     }
 }
 
+/// Returns a verdict that all is done.
+fn verdict() -> Value {
+    json!({ "completion_percentage": 100, "status": "complete", "missing": [] })
+}
+
 /// Returns an item with five prompts.
 fn five_prompts(agent: &str) -> String {
     let prompt = |number: u32| format!("    - {agent}: \"Work. item=p{number}\"\n");
@@ -103,7 +109,7 @@ fn claude_gets_through_five_prompts_at_three_per_window() {
 fn claude_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
     let model = ScriptedModel::start(
         ModelScript::new(Behaviour::Commit)
-            .on("Judge", Behaviour::Answer("{\"status\": \"complete\"}".to_owned()))
+            .on("Judge", Behaviour::Structured(verdict()))
             .window(3, Duration::from_secs(12)),
     );
     let workflow = format!(
@@ -121,9 +127,36 @@ fn claude_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
     for name in ["p1", "p2", "p3"] {
         assert_eq!(world.read(&format!("{name}.txt")), format!("{name} is done\n"));
     }
+    let judges = model.turns().into_iter().filter(|turn| turn.prompt().contains("Judge"));
+    let has_form = |tools: &[String]| tools.iter().any(|tool| tool == "StructuredOutput");
+    assert!(judges.map(|turn| turn.tools).all(|tools| has_form(&tools)), "they get the schema");
     // Six prompts, and the one that was refused.
     assert!(model.turns().len() <= 7, "{}", model.turns().len());
     check_processes(&world).unwrap();
+}
+
+#[test]
+fn claude_merges_and_resolves_conflicts_across_a_limit() {
+    let map = "map: { input: { items: [x] }, agent_template: [{ shell: 'echo new >new.txt', auto_commit: true }] }\n";
+    let merge = "merge:\n  - { claude: \"Work. item=a\", commit_required: true }\n  - shell: git -C ROOT/repo merge --quiet --no-edit \"${merge.source_branch}\"\n";
+    let model = limit_in_the_middle(Behaviour::CommitThenLimit(WAIT));
+    let world = subscribed_world(&model, &format!("{CLAUDE}{map}{merge}"));
+    run(&world);
+    assert_eq!(
+        (world.read("a.txt"), world.read("new.txt")),
+        ("a is done\n".into(), "new\n".into())
+    );
+    assert_eq!(model.turns_of("a").len(), 2);
+
+    // Two items write the same file; the agent that resolves it is refused at first.
+    let both = "git show prodigy/job/two:same.txt >same.txt && cat same.txt >>both.txt && echo one >same.txt && echo two >>same.txt && git add same.txt";
+    let acts = Behaviour::LimitFor(WAIT).times(1).then(Behaviour::Shell(both.to_owned()));
+    let model = ScriptedModel::start(ModelScript::new(acts));
+    let conflict = "agents:\n  claude: { type: claude, permission_mode: bypass }\nmap:\n  input: { items: [one, two] }\n  item_key: item\n  max_parallel: 2\n  on_conflict: claude\n  agent_template:\n    - shell: \"touch ROOT/${item}; until test -e ROOT/one -a -e ROOT/two; do sleep 0.05; done; echo ${item} >same.txt\"\n      auto_commit: true\n";
+    let world = subscribed_world(&model, conflict).env("IS_SANDBOX", "1");
+    run(&world);
+    assert_eq!(world.read("same.txt"), "one\ntwo\n");
+    assert_eq!(of_type(&world, "resolution_started").len(), 2);
 }
 
 #[test]
@@ -146,12 +179,26 @@ fn codex_keeps_what_it_edited_across_a_limit() {
 
 #[test]
 fn codex_gets_through_five_prompts_at_three_per_window() {
-    let wait = Duration::from_secs(1);
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit).window(3, wait));
+    // One request is refused, whenever the next one comes.
+    let script = ModelScript::new(Behaviour::Edit).window(3, Duration::ZERO);
+    let model = ScriptedModel::start(script);
     let world = codex_world(&model, &five_prompts("codex"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
     assert_code(&Started::new(&world, &args).seen(&world), 75);
     let resume = ["resume", "job", "--now", "--no-wait=false"];
     assert_code(&Started::new(&world, &resume).seen(&world), 0);
     check_five(&model, &world);
+}
+
+#[test]
+fn codex_judges_by_the_schema_of_a_verdict() {
+    let answer = Behaviour::Answer(verdict().to_string());
+    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit).on("Judge", answer));
+    let workflow = "map:\n  input: { items: [a] }\n  agent_template:\n    - codex: \"Work. item=${item}\"\n      validate: { codex: \"Judge. item=${item}\" }\n";
+    let world = codex_world(&model, workflow);
+    run(&world);
+    let asked = |turn: &ModelRequest| turn.body["text"].to_string();
+    let forms: Vec<_> =
+        model.turns().iter().map(|turn| asked(turn).contains("completion_percentage")).collect();
+    assert_eq!(forms, [false, true], "only the judge gets it");
 }

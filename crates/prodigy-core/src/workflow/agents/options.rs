@@ -25,6 +25,8 @@ pub struct AgentOptions {
     pub system_prompt: Option<Text>,
     /// What its answer must satisfy.
     pub output_schema: Option<Schema>,
+    /// Whether its answer is the verdict of a judge: an agent that can is given the form of one.
+    pub is_judge: bool,
     /// The keys that set all this, for messages.
     pub given: Vec<GivenOption>,
 }
@@ -66,6 +68,7 @@ impl AgentOptions {
             max_budget_usd: own.max_budget_usd.or(other.max_budget_usd),
             system_prompt: own.system_prompt.or(other.system_prompt),
             output_schema: own.output_schema.or(other.output_schema),
+            is_judge: own.is_judge,
             given: own.given.into_iter().chain(other.given).collect(),
         }
     }

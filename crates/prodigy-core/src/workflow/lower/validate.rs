@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     template::Sink,
-    workflow::{Step, Validate},
+    workflow::{Step, StepAction, Validate},
     yaml::Node,
 };
 
@@ -25,7 +25,12 @@ impl Lower<'_> {
         let incomplete = fields.take("on_incomplete").and_then(|node| self.fields(node));
         let incomplete = incomplete.map(|fields| self.on_incomplete(fields, scope));
         // A judge looks at work and does none.
-        let steps = self.judge(fields, &scope.uncommitted());
+        let mut steps = self.judge(fields, &scope.uncommitted());
+        if let (None, Some(step)) = (&result_file, steps.last_mut())
+            && let StepAction::Agent { options, .. } = &mut step.action
+        {
+            options.is_judge = options.output_schema.is_none();
+        }
         let (on_incomplete, max_attempts, fail_workflow) =
             incomplete.unwrap_or((Vec::new(), ATTEMPTS, true));
         Some(Validate {

@@ -50,6 +50,7 @@ fn every_option_has_its_argument() {
         max_budget_usd: Some(1.5),
         system_prompt: Text::parse("never used", &Names::default(), Sink::Text).ok(),
         output_schema: Schema::parse(&json!({"type": "object"})).ok(),
+        is_judge: false,
         given: Vec::new(),
     };
     let shown = words(&options, |request| {
