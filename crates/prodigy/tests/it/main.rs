@@ -29,6 +29,7 @@ mod crash_effects;
 mod crash_map;
 mod crash_merge;
 mod cut_off_handlers;
+mod cut_off_update;
 mod deleted_branch;
 mod denied;
 mod detached;
