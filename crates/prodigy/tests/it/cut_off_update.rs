@@ -10,8 +10,8 @@ use rustix::{
 
 use crate::{
     map_world::{assert_code, map_world, started},
+    moved_repository::{at, git},
     process::eventually,
-    stories::Started,
 };
 
 /// How often an update is killed at most until one is hit in the middle.
@@ -98,18 +98,8 @@ fn exists(world: &World, path: &str) -> bool {
     world.repo().join(path).exists()
 }
 
-fn git(world: &World, directory: &str, args: &[&str]) -> String {
-    let output =
-        world.command("git").arg("-C").arg(world.root().join(directory)).args(args).output();
-    String::from_utf8(output.unwrap().stdout).unwrap().trim_end().to_owned()
-}
-
 fn status(world: &World, directory: &str) -> String {
     git(world, directory, &["status", "--porcelain", "--untracked-files=all"])
-}
-
-fn at(world: &World, directory: &str, args: &[&str]) -> Seen {
-    Started::of(world.prodigy_command(args).current_dir(world.root().join(directory))).seen(world)
 }
 
 /// Returns whether the result is on the branch, all of it.

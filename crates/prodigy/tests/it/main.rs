@@ -139,6 +139,7 @@ mod reasons;
 mod rehearsal_words;
 mod rehearsals;
 mod repair;
+mod replaced_repository;
 mod replay_races;
 mod replayed_worktrees;
 mod report_items;
