@@ -40,6 +40,8 @@ const KINDS: &[&str] = &[
     "step_started",
     "step_completed",
     "worktree_created",
+    "checkout_update_started",
+    "worktree_cleaned",
     "job_completed",
 ];
 
