@@ -138,6 +138,7 @@ mod real_world;
 mod reasons;
 mod rehearsal_words;
 mod rehearsals;
+mod removed_after_kill;
 mod repair;
 mod replaced_repository;
 mod replay_races;

@@ -1,0 +1,77 @@
+//! `prodigy jobs rm` of a job that was killed while its items were at work.
+
+use prodigy_testkit::{World, killing::kill_at_record};
+use rustix::process::Signal;
+
+use crate::{
+    map_world::{assert_code, map_world, started},
+    moved_repository::at,
+};
+
+/// Items that commit a file and leave another one; one of them fails.
+const ITEMS: &str = "
+map:
+  input: { items: [a, b, c] }
+  max_parallel: 1
+  agent_template:
+    - shell: |
+        echo ${item} > ${item}.txt; git add .; git commit --quiet -m ${item}
+        echo more > ${item}.more; test ${item} != b
+error_policy: { retry_config: { max_attempts: 1 } }
+";
+
+const RUN: [&str; 5] = ["run", "workflow.yml", "-y", "--job-id", "job"];
+
+/// Returns the references, worktrees and branches of the job.
+fn held(world: &World) -> String {
+    let refs = ["for-each-ref", "refs/heads/prodigy", "refs/prodigy/job"];
+    format!("{}\n{}", world.git(&refs), world.git(&["worktree", "list"]))
+}
+
+#[test]
+fn a_job_killed_after_any_record_of_an_item_is_not_removed_without_force() {
+    for (kind, nth) in [
+        ("work_kept", 1),
+        ("agent_completed", 1),
+        ("worktree_merged", 1),
+        ("agent_failed", 1),
+        ("worktree_preserved", 1),
+        ("item_dead_lettered", 1),
+        ("agent_completed", 2),
+    ] {
+        let world = map_world(ITEMS);
+        kill_at_record(&world, &RUN, kind, nth);
+        let before = held(&world);
+        let seen = at(&world, "repo", &["jobs", "rm", "job", "-y"]);
+        assert_code(&seen, 1);
+        let said = "error: job `job` holds work that is nowhere else";
+        assert!(seen.stderr.contains(said), "{kind} {nth}: {seen}");
+        assert_eq!(held(&world), before, "{kind} {nth}: {seen}");
+        // What was refused goes on to its end.
+        assert_code(&at(&world, "repo", &["resume", "job", "-y", "--no-dlq"]), 0);
+        assert_eq!(world.read("a.txt"), "a\n");
+        assert_eq!(world.read("c.txt"), "c\n");
+        assert_code(&at(&world, "repo", &["verify", "job"]), 0);
+    }
+}
+
+#[test]
+fn uncommitted_files_of_an_item_under_way_keep_a_job() {
+    let world = map_world(
+        "
+map:
+  input: { items: [a] }
+  agent_template:
+    - shell: 'echo draft > draft.txt; touch ROOT/began; while test ! -e ROOT/end; do sleep 0.05; done'
+",
+    );
+    let mut run = started(&world);
+    run.until(&world, "the item began", || world.root().join("began").exists());
+    run.signal(Signal::KILL);
+    run.seen(&world);
+    let seen = at(&world, "repo", &["jobs", "rm", "job", "-y"]);
+    assert_code(&seen, 1);
+    assert!(seen.stderr.contains("kept  1 file not committed: "), "{seen}");
+    let worktree = world.home().join("worktrees/repo/job/agent-1");
+    assert_eq!(std::fs::read_to_string(worktree.join("draft.txt")).unwrap(), "draft\n");
+}
