@@ -46,7 +46,7 @@ const KINDS: &[&str] = &[
 ];
 
 /// A job whose dead letters survived, and what was in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DlqSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,

@@ -45,7 +45,7 @@ const KINDS: &[&str] = &[
 ];
 
 /// A job that survived, and what was in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MapSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,
