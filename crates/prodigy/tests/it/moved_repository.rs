@@ -81,7 +81,11 @@ fn resume_relocates_and_worktrees_lead_to_the_new_place() {
 
 #[test]
 fn a_person_at_a_terminal_is_asked_before_jobs_are_taken_over() {
-    for (args, done) in [(&["jobs"][..], "job  failed"), (&["resume", "job"], "completed")] {
+    for (args, done) in [
+        (&["jobs"][..], "job  failed"),
+        (&["resume", "job"], "completed"),
+        (&["resume"], "completed"),
+    ] {
         let world = moved();
         let answer = |typed: &str| {
             let mut command = world.prodigy_command(args);

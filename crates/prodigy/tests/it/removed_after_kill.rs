@@ -4,6 +4,7 @@ use prodigy_testkit::{World, killing::kill_at_record};
 use rustix::process::Signal;
 
 use crate::{
+    hostile::on_a_terminal_typing,
     map_world::{assert_code, map_world, started},
     moved_repository::at,
 };
@@ -53,6 +54,32 @@ fn a_job_killed_after_any_record_of_an_item_is_not_removed_without_force() {
         assert_eq!(world.read("c.txt"), "c\n");
         assert_code(&at(&world, "repo", &["verify", "job"]), 0);
     }
+}
+
+#[test]
+fn a_person_at_a_terminal_is_asked_before_work_is_removed() {
+    let world = map_world(ITEMS);
+    kill_at_record(&world, &RUN, "item_dead_lettered", 1);
+    let before = held(&world);
+    let answer = |typed: &str, flags: &[&str]| {
+        let args = [&["jobs", "rm", "job"], flags].concat();
+        on_a_terminal_typing(&world, &args, (120, 24), typed, |_| {})
+    };
+    // Work is not asked about: it takes a flag.
+    let (seen, code) = answer("y\n", &[]);
+    assert_eq!(code, 1, "{seen}");
+    assert!(seen.contains("holds work that is nowhere else"), "{seen}");
+    for no in ["n\n", "\n", "\u{4}"] {
+        let (seen, code) = answer(no, &["--force"]);
+        assert_eq!(code, 1, "{seen}");
+        assert!(seen.contains("removes  1 open dead letter"), "{seen}");
+        assert!(seen.contains("nothing was removed"), "{seen}");
+        assert_eq!(held(&world), before, "{seen}");
+    }
+    let (seen, code) = answer("y\n", &["--force"]);
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("job `job` is removed"), "{seen}");
+    assert!(!world.home().join("events/repo/job").exists());
 }
 
 #[test]
