@@ -1,4 +1,6 @@
-//! `prodigy jobs rm` of a job that was killed while its items were at work.
+//! A job that was killed while its items were at work: removed, or moved with its repository.
+
+use std::fs;
 
 use prodigy_testkit::{World, killing::kill_at_record};
 use rustix::process::Signal;
@@ -6,7 +8,7 @@ use rustix::process::Signal;
 use crate::{
     hostile::on_a_terminal_typing,
     map_world::{assert_code, map_world, started},
-    moved_repository::at,
+    moved_repository::{at, git},
 };
 
 /// Items that commit a file and leave another one; one of them fails.
@@ -57,6 +59,41 @@ fn a_job_killed_after_any_record_of_an_item_is_not_removed_without_force() {
 }
 
 #[test]
+fn items_of_a_killed_job_go_on_where_the_repository_was_moved_to() {
+    for (kind, nth) in [
+        ("work_kept", 1),
+        ("agent_completed", 1),
+        ("worktree_preserved", 1),
+        ("item_dead_lettered", 1),
+        ("agent_completed", 2),
+    ] {
+        let world = map_world(ITEMS);
+        kill_at_record(&world, &RUN, kind, nth);
+        fs::rename(world.repo(), world.root().join("moved")).unwrap();
+        let args = ["resume", "job", "-y", "--relocate", "--no-dlq"];
+        let seen = at(&world, "moved", &args);
+        assert_code(&seen, 0);
+        assert_eq!(git(&world, "moved", &["status", "--porcelain"]), "", "{kind} {nth}: {seen}");
+        for (name, text) in [("main:a.txt", "a"), ("main:c.txt", "c")] {
+            assert_eq!(git(&world, "moved", &["show", name]), text, "{kind} {nth}: {seen}");
+        }
+        for item in ["a", "c"] {
+            let number = if item == "a" { 1 } else { 3 };
+            let name = format!("refs/prodigy/job/kept/item-00{number}:{item}.more");
+            assert_eq!(git(&world, "moved", &["show", &name]), "more", "{kind} {nth}: {seen}");
+        }
+        // What the failed item committed, and what it did not.
+        let failed = world.home().join("worktrees/repo/job/item-002");
+        assert_eq!(fs::read_to_string(failed.join("b.more")).unwrap(), "more\n");
+        let place = "home/worktrees/repo/job/item-002";
+        assert_eq!(git(&world, place, &["show", "HEAD:b.txt"]), "b", "{kind} {nth}: {seen}");
+        assert_eq!(git(&world, "moved", &["show", "prodigy/job/item-002:b.txt"]), "b");
+        assert_code(&at(&world, "moved", &["verify", "job"]), 0);
+        assert_code(&at(&world, "moved", &["dlq", "retry", "job", "-y"]), 3);
+    }
+}
+
+#[test]
 fn a_person_at_a_terminal_is_asked_before_work_is_removed() {
     let world = map_world(ITEMS);
     kill_at_record(&world, &RUN, "item_dead_lettered", 1);
@@ -100,5 +137,5 @@ map:
     assert_code(&seen, 1);
     assert!(seen.stderr.contains("kept  1 file not committed: "), "{seen}");
     let worktree = world.home().join("worktrees/repo/job/agent-1");
-    assert_eq!(std::fs::read_to_string(worktree.join("draft.txt")).unwrap(), "draft\n");
+    assert_eq!(fs::read_to_string(worktree.join("draft.txt")).unwrap(), "draft\n");
 }
