@@ -117,7 +117,9 @@ impl Work {
             content: format!("first {number}\nsecond {number}\n"),
             subject: match self.kind {
                 Kind::Agent => format!("writer: {number}"),
-                _ => format!("work on {number}"),
+                Kind::Plain | Kind::Once | Kind::Never | Kind::Loose => {
+                    format!("work on {number}")
+                }
             },
             is_done,
         }
