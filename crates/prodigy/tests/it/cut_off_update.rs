@@ -49,22 +49,26 @@ fn half_updated(last: LastPart) -> World {
 }
 
 fn killed_among_files() -> World {
-    for _ in 0..MOST_TRIES {
-        let world = map_world(MANY_FILES);
-        let before = world.git(&["rev-parse", "main"]);
-        let mut run = started(&world);
-        run.until(&world, "the first file is in its place", || {
-            ["file-1", "file-500"].iter().any(|file| exists(&world, file))
-        });
-        run.signal(Signal::KILL);
-        run.seen(&world);
-        let is_moved = world.git(&["rev-parse", "main"]) != before;
-        if exists(&world, ".git/index.lock") && !is_moved {
-            assert_ne!(status(&world, "repo"), "");
-            return world;
-        }
+    let worlds = (0..MOST_TRIES).map(|_| killed_at_the_first_file());
+    worlds.flatten().next().unwrap()
+}
+
+/// Kills the job when the first file is in its place; nothing if the update was over by then.
+fn killed_at_the_first_file() -> Option<World> {
+    let world = map_world(MANY_FILES);
+    let before = world.git(&["rev-parse", "main"]);
+    let mut run = started(&world);
+    run.until(&world, "the first file is in its place", || {
+        ["file-1", "file-500"].iter().any(|file| exists(&world, file))
+    });
+    run.signal(Signal::KILL);
+    run.seen(&world);
+    let is_moved = world.git(&["rev-parse", "main"]) != before;
+    if is_moved || !exists(&world, ".git/index.lock") {
+        return None;
     }
-    panic!("no update was cut off");
+    assert_ne!(status(&world, "repo"), "");
+    Some(world)
 }
 
 /// Git moves the branch, then writes the log of HEAD; here that is a pipe that nobody reads, so
@@ -105,11 +109,9 @@ fn status(world: &World, directory: &str) -> String {
 /// Returns whether the result is on the branch, all of it.
 fn is_merged(world: &World, directory: &str) -> bool {
     let names = git(world, directory, &["ls-tree", "--name-only", "main"]);
-    match names.lines().filter(|name| name.starts_with("file-")).count() {
-        0 => false,
-        500 => true,
-        count => panic!("{count} of 500 files are on the branch"),
-    }
+    let count = names.lines().filter(|name| name.starts_with("file-")).count();
+    assert!([0, 500].contains(&count), "{count} of 500 files are on the branch");
+    count == 500
 }
 
 /// Checks that the checkout has all of the result or nothing of it, as the branch says, and that
