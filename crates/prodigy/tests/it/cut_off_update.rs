@@ -1,4 +1,5 @@
 //! A job that was killed while it updated the user's checkout: removed, moved, resumed.
+#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -9,7 +10,7 @@ use rustix::{
 };
 
 use crate::{
-    map_world::{assert_code, map_world, started},
+    map_world::{assert_code, map_world, of_type, started},
     moved_repository::{at, git},
     process::eventually,
 };
@@ -31,6 +32,19 @@ map:
     - shell: for n in $(seq 500); do echo $n > file-$n; done; git add .; git commit --quiet -m all
 ";
 
+/// The same, and one that fails until the file `mended` is beside the repository.
+const WITH_A_FAILURE: &str = "
+map:
+  input: { items: [a, b] }
+  agent_template:
+    - shell: test ${item} = a || test -e ROOT/mended
+    - shell: for n in $(seq 500); do echo $n > file-$n; done; git add .; git commit --quiet -m all
+      when: item == 'a'
+    - shell: echo b > b.txt; git add .; git commit --quiet -m b
+      when: item == 'b'
+error_policy: { retry_config: { max_attempts: 1 } }
+";
+
 /// The part of the update that is the last one done.
 #[derive(Clone, Copy, Debug)]
 enum LastPart {
@@ -44,7 +58,7 @@ enum LastPart {
 fn half_updated(last: LastPart) -> World {
     match last {
         LastPart::Files => killed_among_files(),
-        LastPart::Branch => killed_behind_the_branch(),
+        LastPart::Branch => killed_behind_the_branch(MANY_FILES),
     }
 }
 
@@ -73,8 +87,8 @@ fn killed_at_the_first_file() -> Option<World> {
 
 /// Git moves the branch, then writes the log of HEAD; here that is a pipe that nobody reads, so
 /// the update waits between the branch and the index.
-fn killed_behind_the_branch() -> World {
-    let world = map_world(MANY_FILES);
+fn killed_behind_the_branch(workflow: &str) -> World {
+    let world = map_world(workflow);
     let before = world.git(&["rev-parse", "main"]);
     let (log, aside) = (world.repo().join(".git/logs/HEAD"), world.root().join("log"));
     let mut run = started(&world);
@@ -199,5 +213,27 @@ fn a_half_updated_checkout_that_was_moved_is_whole_after_the_removal() {
         assert_eq!(is_merged(&world, "moved"), matches!(last, LastPart::Branch), "{seen}");
         assert!(!journal(&world).exists(), "{seen}");
         assert_eq!(git(&world, "moved", &["for-each-ref", "refs/heads/prodigy"]), "");
+    }
+}
+
+#[test]
+fn a_replay_after_a_cut_off_update_completes_it_and_tells_of_the_merge() {
+    for (is_mended, code, text) in [(false, 3, ""), (true, 0, "b")] {
+        let world = killed_behind_the_branch(WITH_A_FAILURE);
+        if is_mended {
+            fs::write(world.root().join("mended"), "").unwrap();
+        }
+        let seen = at(&world, "repo", &["dlq", "retry", "job", "-y"]);
+        assert_code(&seen, code);
+        let said = "the update of your checkout was cut off; it is complete now";
+        assert!(seen.stderr.contains(said), "{seen}");
+        assert!(is_merged(&world, "repo"), "{seen}");
+        assert_whole(&world, "repo", &seen);
+        assert_eq!(git(&world, "repo", &["show", "main:b.txt"]), text, "{seen}");
+        let merges = of_type(&world, "worktree_merged");
+        let merges: Vec<_> = merges.iter().filter(|merge| merge["item_id"].is_null()).collect();
+        assert_eq!(merges.len(), 1, "{seen}");
+        assert_eq!(merges[0]["commit"], git(&world, "repo", &["rev-parse", "main"]), "{seen}");
+        assert_code(&at(&world, "repo", &["verify", "job"]), 0);
     }
 }
