@@ -1,5 +1,4 @@
 //! A job that was killed while it updated the user's checkout: removed, moved, resumed.
-#![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use std::{fs, path::PathBuf, time::Duration};
 
