@@ -11,7 +11,7 @@ use prodigy_testkit::{
     crash_effects::{effects_trial, effects_undisturbed},
     crash_map::{map_trial, map_undisturbed, scale},
     crash_merge::{merge_trial, merge_undisturbed},
-    killing::Broken,
+    killing::{Broken, KillsByKind},
     races::races,
 };
 
@@ -196,6 +196,7 @@ fn map(args: &MapArgs) -> Result<(), Error> {
 /// Starts jobs and kills them until there are enough kills.
 fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Error> {
     let (mut jobs, mut kills, mut poison, mut opened) = (0, 0, 0, 0);
+    let mut by_kind = KillsByKind::default();
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("map --kills 1 --seed {seed} --items {}", args.items);
@@ -205,6 +206,7 @@ fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Er
         // On a machine that was busy at first, moments would lie behind the end of the job.
         span = span.min(done.survived.duration);
         kills += done.survived.kills;
+        by_kind.add(&done.survived.by_kind);
         poison += done.poison;
         opened += done.opened;
         note(format_args!(
@@ -216,6 +218,7 @@ fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Er
             done.survived.duration.as_millis(),
         ));
     }
+    note(format_args!("killed right after: {by_kind}"));
     note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, nothing lost or done twice; {poison} items dead-lettered as poison, circuit opened {opened} times",
         args.items,
@@ -236,7 +239,7 @@ fn dlq(args: &DlqArgs) -> Result<(), Error> {
         calm.open,
     ));
     let (mut jobs, mut kills, mut deaths, mut replays, mut lost) = (0, 0, 0, 0, 0);
-    let mut span = calm.replay;
+    let (mut span, mut by_kind) = (calm.replay, KillsByKind::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("dlq --kills 1 --seed {seed} --items {}", args.items);
@@ -246,6 +249,7 @@ fn dlq(args: &DlqArgs) -> Result<(), Error> {
         // On a machine that was busy at first, moments would lie behind the end of a replay.
         span = span.min(done.replay);
         kills += done.survived.kills;
+        by_kind.add(&done.survived.by_kind);
         deaths += done.deaths;
         replays += done.replays;
         lost += done.lost;
@@ -260,6 +264,7 @@ fn dlq(args: &DlqArgs) -> Result<(), Error> {
             done.survived.duration.as_millis(),
         ));
     }
+    note(format_args!("killed right after: {by_kind}"));
     note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, {deaths} deaths, {replays} replays, {lost} attempts cut off; no dead letter lost, nothing done twice",
         args.items,
@@ -278,7 +283,7 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
         calm.unknown,
     ));
     let (mut jobs, mut kills, mut made, mut unknown, mut changed) = (0, 0, 0, 0, 0);
-    let mut span = calm.run;
+    let (mut span, mut by_kind) = (calm.run, KillsByKind::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("effects --kills 1 --seed {seed} --items {}", args.items);
@@ -288,6 +293,7 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
         // On a machine that was busy at first, moments would lie behind the end of a run.
         span = span.min(done.run).max(calm.run / 4);
         kills += done.survived.kills;
+        by_kind.add(&done.survived.by_kind);
         made += done.made;
         unknown += done.unknown;
         changed += done.changed;
@@ -303,6 +309,7 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
             done.survived.duration.as_millis(),
         ));
     }
+    note(format_args!("killed right after: {by_kind}"));
     note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, {changed} other workflows, {made} changes, none made twice or forgotten; {unknown} left to a person",
         args.items,
@@ -316,7 +323,7 @@ fn merge(args: &MergeArgs) -> Result<(), Error> {
     let calm = merge_undisturbed(&binary, args.files).map_err(|broken| failed(*broken, ""))?;
     note(format_args!("undisturbed: update of the checkout {} ms", calm.update.as_millis()));
     let (mut jobs, mut kills, mut in_update, mut in_repair) = (0, 0, 0, 0);
-    let (mut commits, mut restored) = (0, 0);
+    let (mut commits, mut restored, mut by_kind) = (0, 0, KillsByKind::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("merge --kills 1 --seed {seed} --files {}", args.files);
@@ -324,6 +331,7 @@ fn merge(args: &MergeArgs) -> Result<(), Error> {
             .map_err(|broken| failed(*broken, &again))?;
         jobs += 1;
         kills += done.survived.kills;
+        by_kind.add(&done.survived.by_kind);
         in_update += done.in_update;
         in_repair += done.in_repair;
         commits += done.commits;
@@ -339,6 +347,7 @@ fn merge(args: &MergeArgs) -> Result<(), Error> {
             done.survived.duration.as_millis(),
         ));
     }
+    note(format_args!("killed right after: {by_kind}"));
     note(format_args!(
         "{jobs} jobs of {} files, {kills} kills, {in_update} after an update began, {in_repair} in repair, {commits} commits of the user, {restored} results restored; every checkout whole, nothing lost or doubled",
         args.files,

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use crate::kill_at::KillAt;
+pub use crate::kill_at::KillsByKind;
+pub(crate) use crate::kill_at::{FIRST_WRITE, KillAt};
 use crate::{World, journal_watch::JournalWatch};
 
 /// The longest that one start of prodigy may take.
@@ -25,22 +26,18 @@ const MOST_KILLS: u64 = 4;
 /// How often prodigy is started at most in one trial, so that a job that never ends is noticed.
 const MOST_STARTS: u32 = 12;
 
-/// Stands among kinds of records for the first thing that is written of a job.
-pub(crate) const FIRST_WRITE: &str = "";
-
-/// How many records of a kind are let pass at most before prodigy is killed right after one.
-const MOST_PASSED: u64 = 6;
-
 /// The time between two looks at the journals when a record is waited for.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
 
 /// A trial that went well.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Survived {
     /// How often prodigy was started.
     pub starts: u32,
     /// How often it was killed.
     pub kills: u32,
+    /// How many of these kills came right after a record, by its kind.
+    pub by_kind: KillsByKind,
     /// How long all of it took.
     pub duration: Duration,
 }
@@ -67,6 +64,7 @@ pub(crate) struct Trial {
     pub(crate) world: World,
     /// How often prodigy was killed.
     pub(crate) kills: u32,
+    by_kind: KillsByKind,
     file: String,
     random: Random,
     transcript: Vec<String>,
@@ -84,6 +82,7 @@ impl Trial {
         Self {
             world,
             kills: 0,
+            by_kind: KillsByKind::default(),
             file: file.to_owned(),
             random: Random(seed),
             transcript: Vec::new(),
@@ -124,7 +123,8 @@ impl Trial {
 
     /// Returns what it took to get the job done.
     pub(crate) fn survived(&self) -> Survived {
-        Survived { starts: self.starts, kills: self.kills, duration: self.began.elapsed() }
+        let (starts, kills, by_kind) = (self.starts, self.kills, self.by_kind.clone());
+        Survived { starts, kills, by_kind, duration: self.began.elapsed() }
     }
 
     /// Returns everything that a person needs to find out what went wrong.
@@ -190,21 +190,13 @@ impl Trial {
     /// Returns when the next start is killed: within `span`, or right after a record.
     pub(crate) fn moment(&mut self, span: Duration) -> KillAt {
         if !self.kinds.is_empty() && self.random.below(2) == 0 {
-            return self.record_moment();
+            let (kinds, is_first) = (self.kinds, self.starts == 0);
+            return KillAt::after_record(kinds, is_first, |bound| self.random.below(bound));
         }
         let is_burst = self.bursts && self.starts > 0 && self.random.below(3) == 0;
         let span = if is_burst { span.min(BURST) } else { span };
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         KillAt::Elapsed(Duration::from_micros(self.random.below(micros.max(1))))
-    }
-
-    /// Returns a moment right after a record of one of the kinds.
-    fn record_moment(&mut self) -> KillAt {
-        let at = self.random.below(self.kinds.len() as u64);
-        let kind = usize::try_from(at).ok().and_then(|at| self.kinds.get(at)).unwrap();
-        let nth = u32::try_from(1 + self.random.below(MOST_PASSED)).unwrap();
-        let delay = Duration::ZERO;
-        if *kind == FIRST_WRITE { KillAt::FirstWrite } else { KillAt::Record { kind, nth, delay } }
     }
 
     /// Runs prodigy and returns how it ended, or `None` if it was killed on the way.
@@ -286,6 +278,7 @@ impl Trial {
             return Err(format!("`prodigy {}` did not end in time", args.join(" ")));
         }
         self.kills += u32::from(killed);
+        self.by_kind.count(kill.filter(|_| killed));
         Ok(end)
     }
 

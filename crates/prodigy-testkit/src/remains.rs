@@ -39,6 +39,40 @@ pub(crate) fn check_remains(
     Ok(())
 }
 
+/// Checks that what successful items left uncommitted is where the journal says.
+///
+/// `expected` returns the file that an item leaves, and its text.
+pub(crate) fn check_kept(
+    world: &World,
+    journal: &str,
+    expected: impl Fn(&str) -> Option<(String, String)>,
+) -> Result<(), String> {
+    let mut references = BTreeMap::new();
+    for record in parsed(journal)? {
+        let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let item = text("item_id");
+        match text("event_type").as_str() {
+            "work_kept" => {
+                references.insert(item, text("reference"));
+            }
+            "agent_completed" => {
+                let Some((file, content)) = expected(&item) else { continue };
+                let Some(reference) = references.get(&item) else {
+                    return Err(format!("{item} left `{file}` and nothing says where it is"));
+                };
+                let found = object(world, &format!("{reference}:{file}"));
+                if found.as_ref() != Some(&content) {
+                    return Err(format!(
+                        "what {item} left is lost: `{file}` in `{reference}` is {found:?}"
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Returns the items that are dead or left out now, but for those that were given up because of
 /// crashes, each with the last record of what its last attempt left.
 fn dead_items(journal: &str) -> Result<BTreeMap<String, Option<Value>>, String> {

@@ -221,15 +221,20 @@ impl Repo {
     /// Finishes or undoes an update of a checkout that was cut off by a kill.
     ///
     /// `source_branch` is the branch of the job whose update it is, `recorded` the update that
-    /// its journal tells of. If that is lost, all working trees are searched for one.
+    /// its journal tells of. If that is lost, or the checkout was moved since, all working trees
+    /// are searched for one.
     pub fn recover_checkout(
         &self,
         source_branch: &str,
         recorded: Option<&CheckoutUpdate>,
     ) -> Result<CheckoutRecovery, Error> {
         let _lock = RepoLock::take(self.common_dir())?;
-        let places = match recorded {
-            Some(update) => self.place_of(Path::new(&update.worktree))?.into_iter().collect(),
+        let recorded_place = match recorded {
+            Some(update) => self.place_of(Path::new(&update.worktree))?,
+            None => None,
+        };
+        let places = match recorded_place {
+            Some(place) => vec![place],
             None => self.places()?,
         };
         for place in places {

@@ -89,7 +89,10 @@ pub(super) fn check_end(
     let pieces: Vec<_> = cases.iter().map(|case| case.piece(!case.stays_dead())).collect();
     check_branch(world, &pieces)?;
     check_reduce(world, cases.len(), &story)?;
-    check_checkout(world, base, story.merges)?;
+    let moves = world.git(&["reflog", "show", "--format=%H", "HEAD"]);
+    let cut_off = story.cut_off_updates.iter();
+    let cut_off = cut_off.filter(|new| moves.lines().any(|moved| moved == new.as_str())).count();
+    check_checkout(world, base, story.merges + cut_off)?;
     check_processes(world)?;
     let own = format!("{job}/");
     // A branch is left of an item that is dead now, a worktree of one that ever was.

@@ -17,6 +17,9 @@ pub(super) struct Story {
     pub(super) is_merging: bool,
     /// How often the job's branch was merged into the user's.
     pub(super) merges: usize,
+    /// The commits of updates of the checkout that no merge was told of: a kill may have come
+    /// before the branch moved, or after it.
+    pub(super) cut_off_updates: Vec<String>,
     /// How many items had succeeded whenever the reduce phase had run.
     pub(super) reduced: Vec<usize>,
 }
@@ -146,7 +149,15 @@ impl Story {
             "job_completed" => self.is_over = true,
             "phase_started" => self.is_merging = text("phase") == "merge",
             "phase_completed" => self.is_merging = false,
-            "worktree_merged" => self.merges += 1,
+            "checkout_update_started" => {
+                // An update that is begun again leads to the same commit.
+                self.cut_off_updates.retain(|new| new != text("new"));
+                self.cut_off_updates.push(text("new").to_owned());
+            }
+            "worktree_merged" => {
+                self.merges += 1;
+                self.cut_off_updates.pop();
+            }
             "step_completed" if text("step") == "reduce.1" => {
                 self.reduced.push(self.items.values().filter(|life| life.is_done()).count());
             }

@@ -66,6 +66,21 @@ fn what_happens_out_of_turn_is_noticed() {
     insta::assert_snapshot!(and(&["replay_started a", "replay_started a"]), @r#"a was replayed although it was no dead letter: {"seq":5,"event_type":"replay_started","item_id":"a"}"#);
 }
 
+#[test]
+fn updates_of_the_checkout_without_a_merge_are_told() {
+    let cut_off = |events: &[(&str, &str)]| {
+        let lines = events.iter().zip(1..).map(|((kind, new), seq)| {
+            format!("{}\n", json!({"seq": seq, "event_type": kind, "new": new}))
+        });
+        Story::read(&lines.collect::<String>()).unwrap().cut_off_updates.join(" ")
+    };
+    let (begun, merged) = ("checkout_update_started", ("worktree_merged", ""));
+    assert_eq!(cut_off(&[(begun, "a"), merged]), "");
+    assert_eq!(cut_off(&[(begun, "a"), (begun, "a"), merged]), "");
+    assert_eq!(cut_off(&[(begun, "a"), (begun, "b"), merged]), "a");
+    assert_eq!(cut_off(&[(begun, "a"), merged, (begun, "b")]), "b");
+}
+
 /// Returns what is wrong with dead letters beside a journal.
 fn compared(letters: &[&Value], events: &[&str]) -> String {
     let story = Story::read(&journal(events)).unwrap();

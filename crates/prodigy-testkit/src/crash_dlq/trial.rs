@@ -40,11 +40,13 @@ const KINDS: &[&str] = &[
     "step_started",
     "step_completed",
     "worktree_created",
+    "checkout_update_started",
+    "worktree_cleaned",
     "job_completed",
 ];
 
 /// A job whose dead letters survived, and what was in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DlqSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,

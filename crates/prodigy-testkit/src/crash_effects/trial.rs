@@ -31,7 +31,7 @@ const STEPS_EVERY: u64 = 4;
 const KINDS: &[&str] = &["effect_prepared", "effect_committed"];
 
 /// A job whose changes outside survived.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct EffectsSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,

@@ -10,7 +10,7 @@ use crate::{
     World,
     killing::{Trial, check_processes},
     ledger::{self, Traces},
-    remains::check_remains,
+    remains::{check_kept, check_remains},
     repository::{
         Piece, check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown,
         subjects,
@@ -43,11 +43,13 @@ pub(super) fn check(
     Ok(account)
 }
 
-/// Checks that nothing is lost of what failed items left.
+/// Checks that nothing is lost of what failed items left, and of what successful ones left
+/// uncommitted.
 fn check_lost(trial: &Trial, job: &str, works: &[Work]) -> Result<(), String> {
-    check_remains(&trial.world, &trial.records(job), |item| {
-        works.iter().find(|work| work.id() == item).and_then(|work| work.lost())
-    })
+    let journal = trial.records(job);
+    let of = |item: &str| works.iter().find(|work| work.id() == item);
+    check_remains(&trial.world, &journal, |item| of(item).and_then(|work| work.lost()))?;
+    check_kept(&trial.world, &journal, |item| of(item).and_then(|work| work.left()))
 }
 
 /// Returns what of the items must be in `main`.

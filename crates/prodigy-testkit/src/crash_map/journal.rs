@@ -115,7 +115,7 @@ impl Fate {
     fn check(&self, work: Work) -> Result<(), &'static str> {
         // Its steps fail only if something happened to the worktree under their hands.
         let most = match work.kind {
-            Kind::Plain => 0,
+            Kind::Plain | Kind::Loose | Kind::Agent => 0,
             Kind::Once => 1,
             Kind::Never => ATTEMPTS,
         };

@@ -26,11 +26,20 @@ once() {
         keep "$1" "$id"
         record item_dead_lettered "$id"; return; fi
     mkdir -p own; printf 'first %s\nsecond %s\n' "$1" "$1" > "own/$1.txt"
-    git add --all; git commit --quiet --message "work on $1"
+    subject="work on $1"; if [ "$2" = agent ]; then subject="writer: $1"; fi
+    git add --all; git commit --quiet --message "$subject"
+    if [ "$2" = loose ]; then leave "$1" "$id"; fi
     echo "end $id 1" >> "$LEDGER/ledger"
     record agent_completed "$id"
     record worktree_merged "$id"
     good=$((good + 1))
+}
+leave() {
+    blob=$(echo "left $1" | git hash-object -w --stdin)
+    own=$(printf '100644 blob %s\t%s.left\n' "$blob" "$1" | git mktree)
+    tree=$(printf '040000 tree %s\town\n' "$own" | git mktree)
+    git update-ref "refs/prodigy/$job/kept/$2" "$(git commit-tree -m left "$tree")"
+    record work_kept "$2" ",\"reference\":\"refs/prodigy/$job/kept/$2\""
 }
 keep() {
     kept="$PRODIGY_HOME/kept/$2" note="note $1"
@@ -75,12 +84,15 @@ fn instead(of: &str, with: &str) -> String {
 fn what_is_lost_or_there_twice_is_noticed() {
     assert_eq!(said(SOUND), "survived");
     insta::assert_snapshot!(instead("    git add --all; git", "    git add --all; [ $1 = 2 ] || git"), @"`main` has 0 commits of item-002");
-    insta::assert_snapshot!(instead("mkdir -p own;", "mkdir -p own; [ $1 = 2 ] && echo x > other.txt;"), @r#"the commit `work on 2` changes "other.txt\nown/2.txt""#);
+    insta::assert_snapshot!(instead("mkdir -p own;", "mkdir -p own; [ $1 = 2 ] && echo x > other.txt;"), @r#"the commit `writer: 2` changes "other.txt\nown/2.txt""#);
     insta::assert_snapshot!(instead("'first %s\\nsecond", "'first %s\\nfirst %s\\nsecond"), @r#"`own/1.txt` of item-001 in `main` is Some("first 1\nfirst 1\nsecond \n") instead of Some("first 1\nsecond 1\n")"#);
     insta::assert_snapshot!(
         instead("    echo \"end", "    git commit --quiet --allow-empty --message 'work on 4'\n    echo \"end"), @"`main` has 6 commits of item-004");
     insta::assert_snapshot!(instead("if [ \"$2\" = never ]; then", "if [ \"$1\" = 1 ]; then"), @"item-001: dead-lettered although it works: Fate { queued: 1, completed: 0, merged: 0, dead: 1, skipped: 0, failed: 0, is_poison: false }");
     insta::assert_snapshot!(instead("    record worktree_preserved", "    : record"), @"item-005 failed and nothing says what it left");
+    insta::assert_snapshot!(instead("    record work_kept", "    : record"), @"item-006 left `own/6.left` and nothing says where it is");
+    insta::assert_snapshot!(instead("    git update-ref", "    : git update-ref"), @"what item-006 left is lost: `own/6.left` in `refs/prodigy/crash-1/kept/item-006` is None");
+    insta::assert_snapshot!(instead("\"left $1\"", "\"right $1\""), @r#"what item-006 left is lost: `own/6.left` in `refs/prodigy/crash-1/kept/item-006` is Some("right 6\n")"#);
     insta::assert_snapshot!(instead("return; fi", "fi"), @"item-005: not accounted for exactly once: Fate { queued: 1, completed: 1, merged: 1, dead: 1, skipped: 0, failed: 0, is_poison: false }");
     insta::assert_snapshot!(instead("echo \"$good of", "echo \"0 of"), @r#"`reduce` left "0 of 8\n" in 1 commits instead of "5 of 8\n""#);
     insta::assert_snapshot!(instead("record job_completed", ""), @"the job was completed 0 and merged 1 times");

@@ -30,15 +30,22 @@ const KINDS: &[&str] = &[
     "agent_retrying",
     "item_dead_lettered",
     "worktree_preserved",
+    "work_kept",
     "agent_completed",
     "worktree_merged",
     "circuit_open",
+    "circuit_half_open",
+    "circuit_closed",
     "phase_completed",
     "step_completed",
+    "checkpoint_created",
+    "checkout_update_started",
+    "worktree_cleaned",
+    "job_completed",
 ];
 
 /// A job that survived, and what was in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct MapSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,

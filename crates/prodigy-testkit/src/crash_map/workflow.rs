@@ -16,6 +16,11 @@ pub(super) const ATTEMPTS: u32 = 3;
 /// taken, another attempt at the item is still at work.
 const TEXT: &str = r#"name: crash-map
 mode: mapreduce
+agents:
+  writer:
+    type: simulated
+    rules:
+      - edits: [{path: "own/{prompt}.txt", content: "second {prompt}\n", append: true}]
 error_policy:
   on_item_failure: dlq
   preserve_worktrees: PRESERVE
@@ -58,9 +63,16 @@ map:
         echo "second $N" >> "own/$N.txt"
         git add --all
         git commit --quiet --message "work on $N"
+        test "$KIND" != loose || echo "left $N" > "own/$N.left"
         echo "end $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+      when: item.kind != 'agent'
       env:
         N: ${item.n}
+        KIND: ${item.kind}
+    - agent: {use: writer, prompt: "${item.n}"}
+      when: item.kind == 'agent'
+    - shell: echo "end $PRODIGY_ITEM_ID $PRODIGY_ATTEMPT" >> "$LEDGER/ledger"
+      when: item.kind == 'agent'
   input:
     items:
 "#;
@@ -74,6 +86,10 @@ pub(super) enum Kind {
     Once,
     /// Fails at every attempt.
     Never,
+    /// Works, and leaves a file that it does not commit.
+    Loose,
+    /// Works by an agent that commits nothing itself.
+    Agent,
 }
 
 /// One of the items.
@@ -99,7 +115,12 @@ impl Work {
             id: self.id(),
             file: format!("own/{number}.txt"),
             content: format!("first {number}\nsecond {number}\n"),
-            subject: format!("work on {number}"),
+            subject: match self.kind {
+                Kind::Agent => format!("writer: {number}"),
+                Kind::Plain | Kind::Once | Kind::Never | Kind::Loose => {
+                    format!("work on {number}")
+                }
+            },
             is_done,
         }
     }
@@ -116,6 +137,15 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Returns the file, and its text, that it leaves uncommitted if it succeeds.
+    pub(super) fn left(self) -> Option<(String, String)> {
+        let number = self.number;
+        let left = || (format!("own/{number}.left"), format!("left {number}\n"));
+        (self.kind == Kind::Loose).then(left)
+    }
+}
+
 /// Returns the items of a job of this size.
 pub(super) fn works(items: u32) -> impl Iterator<Item = Work> {
     (1..=items).map(move |number| Work { number, kind: kind(number), items })
@@ -126,6 +156,8 @@ fn kind(number: u32) -> Kind {
     match (number % 50, number % 11, number % 37) {
         (7..=10, _, _) | (_, _, 5) => Kind::Never,
         (_, 3, _) => Kind::Once,
+        _ if number % 13 == 6 => Kind::Loose,
+        _ if number % 17 == 2 => Kind::Agent,
         _ => Kind::Plain,
     }
 }
@@ -139,6 +171,8 @@ pub(super) fn text(items: u32, keeps: bool) -> String {
             Kind::Plain => "plain",
             Kind::Once => "once",
             Kind::Never => "never",
+            Kind::Loose => "loose",
+            Kind::Agent => "agent",
         };
         writeln!(text, "      - {{n: {}, kind: {kind}}}", work.number).unwrap();
     }
@@ -182,7 +216,8 @@ mod tests {
     #[test]
     fn there_are_items_of_every_kind() {
         let of = |kind| works(200).filter(|work| work.kind == kind).count();
-        assert_eq!((of(Kind::Plain), of(Kind::Once), of(Kind::Never)), (163, 15, 22));
+        assert_eq!((of(Kind::Plain), of(Kind::Once), of(Kind::Never)), (140, 15, 22));
+        assert_eq!((of(Kind::Loose), of(Kind::Agent)), (13, 10));
         assert_eq!(works(200).next().unwrap().id(), "item-001");
         assert_eq!(works(1000).next().unwrap().id(), "item-0001");
         assert!(TEXT.contains(&format!("max_attempts: {ATTEMPTS}\n")));

@@ -25,6 +25,17 @@ use crate::{
 /// The record with which the update of the checkout begins.
 const UPDATE: &str = "checkout_update_started";
 
+/// The records around the update, by their number, right after which prodigy is killed, too.
+const AROUND: &[(&str, u32)] = &[
+    ("phase_started", 1),
+    ("phase_started", 2),
+    ("worktree_merged", 1),
+    ("phase_completed", 1),
+    ("phase_completed", 2),
+    ("worktree_cleaned", 1),
+    ("job_completed", 1),
+];
+
 /// The file that is written right before the files take their places.
 const PLAN: &str = ".git/prodigy-update-prodigy-job-job/plan";
 
@@ -140,15 +151,20 @@ impl MergeTrial {
     }
 
     /// Returns when the next start is killed: in the update of the checkout, often when the
-    /// files are about to take their places or right after the branch has moved, or, if it
-    /// resumes, perhaps while it recovers from the last kill.
+    /// files are about to take their places or right after the branch has moved, right after a
+    /// record around it, or, if it resumes, perhaps while it recovers from the last kill.
     fn moment(&mut self, args: &[&str], span: Duration, is_busy: bool) -> KillAt {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
         let delay = Duration::from_micros(self.trial.pick(micros));
         if args.first() == Some(&"resume") && self.trial.pick(2) == 0 {
             return KillAt::Elapsed(delay * 2);
         }
-        match self.trial.pick(5) {
+        match self.trial.pick(6) {
+            5 => {
+                let at = usize::try_from(self.trial.pick(AROUND.len() as u64)).unwrap();
+                let (kind, nth) = *AROUND.get(at).unwrap();
+                KillAt::Record { kind, nth, delay: Duration::ZERO }
+            }
             // A user who commits moves the branch, too.
             0 if !is_busy => KillAt::Change { path: BRANCH },
             0..=2 => {

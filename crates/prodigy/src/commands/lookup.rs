@@ -51,10 +51,7 @@ pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliE
         if let Some(layout) = found.iter().find(|layout| Some(*layout) == here.as_ref()) {
             return Ok((layout.clone(), job.clone()));
         }
-        let repos: Vec<_> = found.iter().map(|layout| format!("`{}`", layout.repo())).collect();
-        let message = format!("several repositories have a job `{job}`: {}", repos.join(", "));
-        return Err(CliError::new(Exit::Usage, message)
-            .with_hint(format!("run `prodigy jobs show {job}` inside the one that is meant")));
+        return Err(several(job, &found));
     }
     match found.pop() {
         Some(layout) => {
@@ -63,6 +60,14 @@ pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliE
         }
         None => Err(job_error(job, store::Error::NoJob { job: job.clone() })),
     }
+}
+
+/// Refuses an id that jobs of several repositories have.
+pub(crate) fn several(job: &JobId, found: &[Layout]) -> CliError {
+    let repos: Vec<_> = found.iter().map(|layout| format!("`{}`", layout.repo())).collect();
+    let message = format!("several repositories have a job `{job}`: {}", repos.join(", "));
+    CliError::new(Exit::Usage, message)
+        .with_hint(format!("run `prodigy jobs show {job}` inside the one that is meant"))
 }
 
 /// Refuses a job that was killed before its first record: there is nothing of it to work with.

@@ -1,7 +1,5 @@
 //! `prodigy repair`.
 
-use std::path::Path;
-
 use prodigy_core::ids::JobId;
 use prodigy_engine::{
     audit::Audit,
@@ -15,6 +13,7 @@ use super::{
     context,
     dlq::amend_error,
     lookup::{find_job, job_error},
+    repository,
     secrets::without_inherited,
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count};
@@ -105,8 +104,7 @@ fn accept(
     job: &JobId,
     out: &mut Output,
 ) -> Result<Exit, CliError> {
-    let started = context::started(layout, job)?;
-    let repo = context::repo(Some(Path::new(&started.repository)))?;
+    let repo = repository::of_job(layout, job)?;
     let audit = Audit::open(layout, &repo).map_err(audit_error)?;
     let by = context::person(&repo);
     let reason = command.reason.as_deref().map(without_inherited);

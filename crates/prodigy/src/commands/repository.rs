@@ -14,7 +14,7 @@ use prodigy_engine::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::context::{git_error, store_error};
+use super::context::{self, git_error, store_error};
 use crate::{
     error::{CliError, explained},
     exit::Exit,
@@ -35,6 +35,32 @@ pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
         Location::Own(layout) => Ok(layout),
         Location::Moved { from, .. } => Err(moved(repo, &from)),
     }
+}
+
+/// Returns the repository of a job, wherever it is called from.
+///
+/// Refuses what is in the place of a repository that was moved away.
+pub(crate) fn of_job(layout: &Layout, job: &JobId) -> Result<Repo, CliError> {
+    let path = match context::started(layout, job) {
+        Ok(started) => Some(started.repository),
+        // A journal that lost its beginning does not name it.
+        Err(_) => layout.owner().map_err(store_error)?,
+    };
+    let Some(path) = path.map(PathBuf::from) else { return context::repo(None) };
+    let repo = context::repo(Some(&path))?;
+    let (known, id) = (layout.owner_id().map_err(store_error)?, repo.id().map_err(git_error)?);
+    // Repositories of older programs have no id: the path decides.
+    let is_its_own = match (known, id) {
+        (Some(known), Some(id)) => known == id,
+        (_, _) => repo.root() == path,
+    };
+    if is_its_own {
+        return Ok(repo);
+    }
+    let path = path.display();
+    let message = format!("the repository of job `{job}` is not at `{path}` any more");
+    let hint = "`prodigy jobs --relocate`, typed in the place it was moved to, takes its jobs over";
+    Err(CliError::new(Exit::Usage, message).with_hint(hint))
 }
 
 /// Takes over the jobs of a repository that was moved, after a yes; does nothing for others.

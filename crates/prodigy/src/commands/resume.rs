@@ -170,8 +170,7 @@ fn repo_of(args: &Args, command: &ResumeArgs) -> Result<Repo, CliError> {
         return here;
     }
     let (layout, job) = find_job(args, job)?;
-    let started = context::started(&layout, &job)?;
-    context::repo(Some(Path::new(&started.repository)))
+    repository::of_job(&layout, &job)
 }
 
 /// Returns what a workflow changes that takes the place of the one a job began with.

@@ -19,7 +19,8 @@ map:
     - shell: 'echo x > x; git add x; git commit --quiet --message x'
 ";
 
-fn at(world: &World, directory: &str, args: &[&str]) -> Seen {
+/// Runs prodigy in a directory of the world.
+pub(crate) fn at(world: &World, directory: &str, args: &[&str]) -> Seen {
     Started::of(world.prodigy_command(args).current_dir(world.root().join(directory))).seen(world)
 }
 
@@ -33,7 +34,8 @@ fn moved() -> World {
     world
 }
 
-fn git(world: &World, directory: &str, args: &[&str]) -> String {
+/// Returns what git prints in a directory of the world.
+pub(crate) fn git(world: &World, directory: &str, args: &[&str]) -> String {
     let output =
         world.command("git").arg("-C").arg(world.root().join(directory)).args(args).output();
     String::from_utf8(output.unwrap().stdout).unwrap().trim_end().to_owned()
@@ -79,7 +81,11 @@ fn resume_relocates_and_worktrees_lead_to_the_new_place() {
 
 #[test]
 fn a_person_at_a_terminal_is_asked_before_jobs_are_taken_over() {
-    for (args, done) in [(&["jobs"][..], "job  failed"), (&["resume", "job"], "completed")] {
+    for (args, done) in [
+        (&["jobs"][..], "job  failed"),
+        (&["resume", "job"], "completed"),
+        (&["resume"], "completed"),
+    ] {
         let world = moved();
         let answer = |typed: &str| {
             let mut command = world.prodigy_command(args);

@@ -23,7 +23,7 @@ use prodigy_engine::{
 use super::queues::queue_error;
 use crate::{
     cli::Args,
-    commands::{audit::audit_error, context, resume, secrets::without, setup},
+    commands::{audit::audit_error, context, repository, resume, secrets::without, setup},
     error::{CliError, explained},
     exit::Exit,
     output::Output,
@@ -81,7 +81,7 @@ impl Authority {
         out: &mut Output,
     ) -> Result<Self, CliError> {
         let started = context::started(layout, job)?;
-        let repo = context::repo(Some(Path::new(&started.repository)))?;
+        let repo = repository::of_job(layout, job)?;
         let policy = in_force(&repo, layout, target, out)?;
         let profile = started.profile.as_deref();
         // What cannot be told counts as unchanged; a replay says what is wrong.

@@ -21,7 +21,8 @@ use crate::{
     commands::{
         audit::audit_error,
         context::{self, git_error},
-        lookup::{all, here, job_error},
+        lookup::{all, here, job_error, several},
+        repository,
         secrets::without_inherited,
         worktree::{JobLeftover, Kind, survey},
     },
@@ -79,7 +80,7 @@ pub(super) fn run(
         store::remove_files(&layout, job).map_err(failed)?;
         return report(command, "never began; what was there of it is removed", &[], out);
     }
-    let removal = JobRemoval { layout: &layout, repo: repo_of(&layout, job)?, job };
+    let removal = JobRemoval { layout: &layout, repo: repository::of_job(&layout, job)?, job };
     let mut lost = Vec::new();
     if tombstone.is_none() {
         // Only the job's own branch can say what a half updated checkout was to become.
@@ -104,24 +105,20 @@ pub(super) fn run(
     report(command, "is removed", &lost, out)
 }
 
-/// Returns the layout that has something of a job.
+/// Returns the layout that has something of a job: that of this repository, or else the only one.
 fn layout_of(args: &Args, job: &JobId) -> Result<Layout, CliError> {
     let home = context::home(args)?;
-    let mut layouts: Vec<Layout> = here(&home)?.into_iter().chain(all(&home)?).collect();
-    layouts.dedup();
-    let is_known = |layout: &&Layout| {
-        store::has_files(layout, job) || layout.tombstone(job).symlink_metadata().is_ok()
-    };
-    let found = layouts.iter().find(is_known).cloned();
-    found.ok_or_else(|| job_error(job, store::Error::NoJob { job: job.clone() }))
-}
-
-/// Returns the repository of a job; the current one if its journal does not name it.
-fn repo_of(layout: &Layout, job: &JobId) -> Result<Repo, CliError> {
-    match context::started(layout, job) {
-        Ok(started) => context::repo(Some(started.repository.as_ref())),
-        Err(_) => context::repo(None),
+    let has_files = |layout: &Layout| store::has_files(layout, job);
+    let is_removed = |layout: &Layout| layout.tombstone(job).symlink_metadata().is_ok();
+    if let Some(layout) = here(&home)?.filter(|here| has_files(here) || is_removed(here)) {
+        return Ok(layout);
     }
+    let (found, others): (Vec<_>, Vec<_>) = all(&home)?.into_iter().partition(has_files);
+    if found.len() > 1 {
+        return Err(several(job, &found));
+    }
+    let found = found.into_iter().next().or_else(|| others.into_iter().find(is_removed));
+    found.ok_or_else(|| job_error(job, store::Error::NoJob { job: job.clone() }))
 }
 
 /// A job that is to be removed.
