@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
-    event::{Snapshot, StepCompleted},
+    event::{Snapshot, StepCompleted, WorkSuspended},
     failure::{Failure, FailureKind},
     job::Input,
     workflow::{SetupCapture, Step, StepAddress, step_label},
@@ -58,7 +58,7 @@ impl TopLevel {
             Finished::Stop { failure, attempt, log, .. } => return fail(failure, attempt, log),
             Finished::Interrupted => match workplace.interruption.take() {
                 Some(cut_off) => {
-                    let work = suspend_step(workplace, &self.path, look.tree).await;
+                    let work = look.suspend(workplace, &self.path).await;
                     Input::StepCutOff { step: self.path, cut_off, work: Box::new(work) }
                 }
                 None => Input::Tick,
@@ -128,6 +128,16 @@ struct Seen {
 }
 
 impl Look {
+    /// Suspends a step that was cut off, unless it has nothing to keep.
+    async fn suspend(self, workplace: &Arc<Workplace>, step: &str) -> WorkSuspended {
+        let now = self.tree.fingerprint();
+        let is_untouched = now.is_ok_and(|now| now.matches(&self.before));
+        if is_untouched && !workplace.progress().has_any() {
+            return WorkSuspended { step: Some(step.to_owned()), ..WorkSuspended::default() };
+        }
+        suspend_step(workplace, step, self.tree).await
+    }
+
     /// Takes a snapshot of the worktree if anything in it changed.
     async fn after(self) -> Result<Seen, Failure> {
         let failed = |why: String| {

@@ -129,6 +129,16 @@ fn the_summary_of_a_spent_budget_says_what_is_kept() {
     assert!((cost(&world) - 1.5).abs() < 1e-9, "{}", cost(&world));
 }
 
+/// A job that was stopped by the budget of the day and resumed with a larger one.
+pub(crate) fn resumed_with_more() -> World {
+    let map = "map: { input: { items: [x] }, agent_template: [{ claude: p1 }, { claude: p2 }, { claude: p3 }] }\n";
+    let world = map_world(&format!("{COSTLY}budget: {{ day_usd: 1 }}\n{map}"));
+    assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]), 6);
+    world.write("workflow.yml", world.read("workflow.yml").replace("day_usd: 1", "day_usd: 9"));
+    assert_code(&world.prodigy(&["resume", "job", "--use-current-workflow"]), 0);
+    world
+}
+
 #[test]
 fn suspended_work_goes_on_with_a_changed_budget_and_starts_over_with_other_steps() {
     let steps = "map:\n  input: { items: [x] }\n  agent_template: [{ claude: p1 }, { claude: p2 }, { claude: p3 }]\n";

@@ -37,6 +37,7 @@ pub(crate) fn documents() -> Documents {
         left_behind(),
         stopped_by_a_limit(),
         crate::limits_progress::suspended_step(),
+        crate::budgets_nested::resumed_with_more(),
         meddling(),
         crate::trust::with_changed_settings(),
         crate::resumed_money::cut_off_by_a_server(),

@@ -194,7 +194,7 @@ fn codex_gets_through_five_prompts_at_three_per_window() {
 fn codex_judges_by_the_schema_of_a_verdict() {
     let answer = Behaviour::Answer(verdict().to_string());
     let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit).on("Judge", answer));
-    let workflow = "map:\n  input: { items: [a] }\n  agent_template:\n    - codex: \"Work. item=${item}\"\n      validate: { codex: \"Judge. item=${item}\" }\n";
+    let workflow = "map:\n  input: { items: [a] }\n  agent_template:\n    - codex: \"Work. item=${item}\"\n      validate: { commands: [{ codex: \"Judge. item=${item}\" }] }\n";
     let world = codex_world(&model, workflow);
     run(&world);
     let asked = |turn: &ModelRequest| turn.body["text"].to_string();
