@@ -202,6 +202,7 @@ steps: [{claude: a}, {agent: {use: local, prompt: b}}, {claude: c}]
                         max_budget_usd: None,
                         system_prompt: None,
                         output_schema: None,
+                        is_judge: false,
                         given: [],
                     },
                     otherwise: None,

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::{
     agents::{program, world},
-    map_world::{assert_code, go, of_type, started},
+    map_world::{assert_code, go, has_told, of_type, started},
 };
 
 /// A program that speaks like an older Claude Code, which a server cuts off once.
@@ -104,7 +104,9 @@ fn what_a_run_told_that_died_with_prodigy_is_not_charged_twice_with_its_session(
     let mut run = started(&world);
     run.until(&world, "it has told its cost", || {
         let log = world.home().join("logs/repo/job/item-001/attempt-1.jsonl");
-        std::fs::read_to_string(log).is_ok_and(|text| text.contains("total_cost_usd"))
+        let is_told = |text: String| text.contains("total_cost_usd");
+        // What is printed is in the log before the journal has anything of it.
+        std::fs::read_to_string(log).is_ok_and(is_told) && has_told(&world, "agent_session_started")
     });
     run.signal(Signal::KILL);
     run.seen(&world);

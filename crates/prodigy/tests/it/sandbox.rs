@@ -310,7 +310,7 @@ steps:
     ✓ 2 other: hello  [time]
     ✓ 3 shell: echo y > "$HOME/by-script"; echo "${IS_SANDBOX-none}" > c;…  [time]
 
-    completed · 3 of 3 steps
+    completed · 3 of 3 steps · cost unknown
     merged into main at [commit]
     next: prodigy events job
     "#);
