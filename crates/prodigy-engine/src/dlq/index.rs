@@ -71,6 +71,14 @@ impl Line {
         change.ok().or_else(|| serde_json::from_slice(line).map(Self::Mark).ok())
     }
 
+    /// Returns the last record of the journal that it takes into account.
+    pub(super) fn seq(&self) -> u64 {
+        match self {
+            Self::Change(change) => change.seq,
+            Self::Mark(mark) => mark.seq,
+        }
+    }
+
     /// Returns how many entries are open after it.
     pub(super) fn open(&self) -> u64 {
         match self {

@@ -9,6 +9,7 @@ use std::{
 use prodigy_core::{
     Timestamp,
     dlq::{DeadLetteredItem, EntryFile, EntryStatus, Unreadable},
+    event::Event,
     ids::{ItemId, JobId},
 };
 
@@ -87,6 +88,10 @@ impl Queue {
         });
         let is_usable = queue.behind.is_none() && queue.unreadable.is_none();
         if let Some(newest) = newest.filter(|_| is_usable) {
+            // A run lists entries a moment after its journal tells of them.
+            if queue.is_running()? && queue.has_unlisted(newest.seq())? {
+                return queue.listed_by_journal();
+            }
             queue.open = newest.open();
             return Ok(queue);
         }
@@ -238,6 +243,13 @@ impl Queue {
 
     fn is_running(&self) -> Result<bool, Error> {
         Ok(JobLock::holder(&self.layout, &self.job)?.is_some())
+    }
+
+    /// Returns whether the journal tells of dead letters after the last record that is listed.
+    fn has_unlisted(&self, listed: u64) -> Result<bool, Error> {
+        let mut records = Reader::open_after(&self.layout, &self.job, listed)?;
+        let is_death = |event: &Event| matches!(event, Event::ItemDeadLettered { .. });
+        Ok(records.any(|record| record.is_ok_and(|record| is_death(&record.event))))
     }
 
     /// Reads all files, the newest first.

@@ -249,7 +249,9 @@ fn a_job_that_is_running_is_read_and_left_alone() {
         fixture::fact(Some(world.item(2)), failed(1)),
         fixture::fact(Some(world.item(2)), died(1)),
     ]);
-    assert_eq!(world.queue().headings().count(), 1);
+    let index = world.index();
+    assert_eq!(world.queue().headings().count(), 2, "the journal tells of both");
+    assert_eq!(world.index(), index, "the files are for the run to write");
     let held = Queue::open_held(&world.home.layout, &world.home.job, &lock).unwrap();
     assert_eq!((held.headings().count(), held.open_entries()), (2, 2));
 }
