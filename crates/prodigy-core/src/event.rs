@@ -377,7 +377,7 @@ pub enum Event {
         step: String,
         /// The agent's name.
         agent: String,
-        /// What it cost; left out if nobody knows.
+        /// Its cost; left out if nobody knows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         /// The tokens it used.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 /// Stands among kinds of records for the first thing that is written of a job.
 pub(crate) const FIRST_WRITE: &str = "";
 
-/// How many records of a kind are let pass at most before prodigy is killed right after one.
+/// The most records of a kind that are let pass before prodigy is killed right after one.
 const MOST_PASSED: u64 = 6;
 
 /// The kinds of records that one start writes once at most.
@@ -22,7 +22,7 @@ const ONCE: &[&str] = &[
 /// The kinds of records that only the first start of a job writes.
 const AT_FIRST: &[&str] = &[FIRST_WRITE, "job_started", "items_selected", "item_queued"];
 
-/// How often prodigy was killed right after records, by their kinds.
+/// The kills right after records, by their kinds.
 #[derive(Clone, Debug, Default)]
 pub struct KillsByKind(BTreeMap<&'static str, u32>);
 

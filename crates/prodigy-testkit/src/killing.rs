@@ -36,7 +36,7 @@ pub struct Survived {
     pub starts: u32,
     /// How often it was killed.
     pub kills: u32,
-    /// How many of these kills came right after a record, by its kind.
+    /// The kills among these that came right after a record, by its kind.
     pub by_kind: KillsByKind,
     /// How long all of it took.
     pub duration: Duration,

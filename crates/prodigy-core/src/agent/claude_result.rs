@@ -38,7 +38,7 @@ partial! {
 }
 
 partial! {
-    /// What stands for a value that was too long for its line.
+    /// The stand-in for a value that was too long for its line.
     LeftOut { bytes = "prodigy:left_out_bytes" }
 }
 

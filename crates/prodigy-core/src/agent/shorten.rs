@@ -2,14 +2,14 @@
 
 use super::stream::ANSWER_BYTES;
 
-/// How long a shortened line may be.
+/// The longest that a shortened line may be.
 const LONGEST: usize = 8 << 20;
-/// How much longer it may get by members of which only the name is kept.
+/// The bytes by which members of which only the name is kept may make it longer.
 const NAMES: usize = 64 << 10;
 /// The member that is kept whole or not at all: a part of it would be other data.
 const WHOLE: &[u8] = b"\"structured_output\":";
 
-/// What is to come of an escape after its first byte: the next one, or digits.
+/// The rest of an escape after its first byte: the next one, or digits.
 const FIRST: u8 = 5;
 const DIGITS: u8 = 4;
 
@@ -27,16 +27,16 @@ pub struct ShortenedLine {
     depth: usize,
     text: Option<OpenText>,
     member: Option<OpenMember>,
-    /// Whether it is no event, or one that cannot be made short enough.
+    /// Set if it is no event, or one that cannot be made short enough.
     is_lost: bool,
 }
 
 /// A text whose end has not come.
 #[derive(Debug, Default)]
 struct OpenText {
-    /// How many bytes it stands for.
+    /// The number of bytes it stands for.
     length: usize,
-    /// How many bytes of an escape are to come.
+    /// The number of bytes of an escape that are to come.
     escaped: u8,
     /// The character that an escape stands for, as far as that is known.
     code: u32,
@@ -48,7 +48,7 @@ struct OpenText {
 struct OpenMember {
     /// Where its value begins.
     at: usize,
-    /// How long it was written.
+    /// Its length as it was written.
     bytes: usize,
     is_left_out: bool,
 }

@@ -118,7 +118,7 @@ pub struct Heard {
     /// What they cost.
     before_usd: f64,
     pub(super) cost_usd: Option<f64>,
-    /// What the agent's model said last, cut; nothing if the program said something since.
+    /// The last words of the agent's model, cut; nothing if the program said something since.
     pub(super) spoken: String,
     /// The size of what it said last, in words, if that is too large to be kept.
     pub(super) oversize: Option<String>,
@@ -130,9 +130,9 @@ pub struct Heard {
     pub(super) limit: Option<Limit>,
     /// The last result.
     pub(super) ending: Option<Ending>,
-    /// Whether the last thing it did was to give a result.
+    /// Set if the last thing it did was to give a result.
     pub(super) is_at_rest: bool,
-    /// Whether agents below it work in the background; it speaks again when they are done.
+    /// Set while agents below it work in the background; it speaks again when they are done.
     pub(super) has_background: bool,
     /// Whether a result began that cannot be read.
     pub(super) is_torn: bool,
@@ -154,7 +154,7 @@ pub(super) struct Ending {
     pub(super) structured: Option<String>,
     /// The size of an answer that is too large to be kept as a whole, in words.
     pub(super) oversize: Option<String>,
-    /// Whether its text is what the model said last, and not what the program says.
+    /// Set if its text is what the model said last, and not what the program says.
     pub(super) is_of_model: bool,
     /// What went wrong, if it did.
     pub(super) trouble: Option<Trouble>,

@@ -152,7 +152,7 @@ pub struct ChangedWorkflow {
     /// The steps of effects that have another identity now.
     #[serde(default, skip_serializing_if = "RenamedSteps::is_empty")]
     pub renamed: RenamedSteps,
-    /// Whether its steps are written as before: suspended work goes on. Otherwise it starts over.
+    /// Set if its steps are written as before: suspended work goes on. Otherwise it starts over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub same_steps: bool,
 }

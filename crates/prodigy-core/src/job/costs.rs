@@ -17,13 +17,13 @@ pub struct Costs {
     pub cost_usd: f64,
     /// The part of it that was computed from tokens.
     pub estimated_usd: f64,
-    /// How often a cost was computed from tokens.
+    /// The number of costs that were computed from tokens.
     pub estimated: u64,
     /// The tokens that they used.
     pub tokens: Usage,
-    /// How often the cost of an agent is known.
+    /// The number of runs of agents whose cost is known.
     pub told: u64,
-    /// How often it is not.
+    /// The number of those whose cost is not.
     pub untold: u64,
     /// What was spent on attempts that failed or were cut off.
     pub lost_usd: f64,

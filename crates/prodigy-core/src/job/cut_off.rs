@@ -1,4 +1,4 @@
-//! What becomes of an item whose attempt was cut off by a limit or a budget.
+//! The fate of an item whose attempt was cut off by a limit or a budget.
 
 use super::{
     Action, Decision, Stage, SuspendedWork,

@@ -1,4 +1,4 @@
-//! How events about dead letters change what is known of their items.
+//! The fold of events about dead letters into their items.
 
 use super::{
     fold::Misplaced,

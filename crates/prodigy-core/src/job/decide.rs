@@ -70,7 +70,7 @@ pub enum Input {
         step: String,
         /// The cause.
         cut_off: CutOff,
-        /// What it keeps.
+        /// The work that it keeps.
         work: Box<WorkSuspended>,
     },
     /// The result is in the branch it belongs to.

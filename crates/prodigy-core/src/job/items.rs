@@ -90,7 +90,7 @@ pub enum ItemInput {
         item: u32,
         /// The cause.
         cut_off: CutOff,
-        /// What it keeps.
+        /// The work that it keeps.
         work: Box<WorkSuspended>,
         /// How long it took.
         duration_ms: u64,

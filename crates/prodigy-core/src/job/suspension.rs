@@ -35,11 +35,11 @@ pub struct SuspendedWork {
     /// The worktree as it was left; `None` if the work starts over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
-    /// How many of its steps had finished.
+    /// The number of its steps that had finished.
     pub finished_steps: u32,
-    /// How often in a row a limit cut it off without a further finished step.
+    /// The number of times in a row that a limit cut it off without a further finished step.
     pub cut_offs: u32,
-    /// How often it was started since; after the first time the worktree is not as it was left.
+    /// The number of starts since; after the first one the worktree is not as it was left.
     #[serde(default)]
     pub starts: u32,
 }

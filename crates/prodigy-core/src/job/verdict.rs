@@ -98,13 +98,10 @@ impl Scene<'_> {
         &self,
         agent: AgentId,
         at: u32,
-        mut failed: AgentFailed,
+        failed: AgentFailed,
         secured: bool,
     ) -> Decision {
-        let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
-        complete(&mut failed, item);
-        let verdict = self.verdict(item, &failed.failure);
-        self.end_attempt(agent, at, (item, probe), failed, verdict, secured)
+        self.end_attempt(agent, at, failed, None, secured)
     }
 
     /// Dead-letters an item, whatever the error policy says of failed attempts.
@@ -112,25 +109,26 @@ impl Scene<'_> {
         &self,
         agent: AgentId,
         at: u32,
-        mut failed: AgentFailed,
+        failed: AgentFailed,
         secured: bool,
     ) -> Decision {
-        let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
-        complete(&mut failed, item);
-        self.end_attempt(agent, at, (item, probe), failed, Verdict::DeadLetter, secured)
+        self.end_attempt(agent, at, failed, Some(Verdict::DeadLetter), secured)
     }
 
-    /// Records the end of an attempt that failed, and what becomes of its item.
+    /// Records the end of an attempt that failed, and the fate of its item: by the error policy,
+    /// unless a verdict is given.
     fn end_attempt(
         &self,
         agent: AgentId,
         at: u32,
-        (item, probe): (&ItemState, bool),
         mut failed: AgentFailed,
-        verdict: Verdict,
+        verdict: Option<Verdict>,
         secured: bool,
     ) -> Decision {
+        let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
+        complete(&mut failed, item);
         let failure = failed.failure.clone();
+        let verdict = verdict.unwrap_or_else(|| self.verdict(item, &failure));
         if !secured && !matches!(verdict, Verdict::Retry { .. }) {
             let goes_on = matches!(verdict, Verdict::Handler(_));
             return Decision::act(Action::Item(ItemAction::Secure { agent, goes_on }));

@@ -22,7 +22,7 @@ pub struct QuotaPolicy {
     pub max_wait: Option<Duration>,
     /// Fewer items start from this share of the limit on, from 0 to 1.
     pub throttle_at: Option<f64>,
-    /// How often work may be cut off by limits without a further finished step.
+    /// The most restarts of work that limits cut off without a further finished step.
     pub max_restarts: Option<u32>,
 }
 

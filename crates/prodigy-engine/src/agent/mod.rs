@@ -116,7 +116,7 @@ pub struct RunTraces<'a> {
 pub struct AgentReport {
     /// Its answer.
     pub output: String,
-    /// Whether the answer is all that it printed, of which `output` has the beginning and the end.
+    /// Set if the answer is all that it printed, of which `output` has the beginning and the end.
     pub is_printed: bool,
     /// The answer in the form of a schema, if it was asked for one and gave it.
     pub structured: Option<Value>,

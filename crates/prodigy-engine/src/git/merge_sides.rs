@@ -8,7 +8,7 @@ use super::{
     resolve::{OpenMerge, TreeEntry},
 };
 
-/// What the two sides of a merge have at a path, and what they began with.
+/// The content of a path on both sides of a merge, and the one they began with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConflictSides {
     base: Option<TreeEntry>,

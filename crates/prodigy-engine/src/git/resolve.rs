@@ -43,7 +43,7 @@ pub struct OpenMerge {
     pub theirs: String,
     /// The paths in conflict, as git has them, with what stands there with the markers.
     paths: BTreeMap<Vec<u8>, Option<TreeEntry>>,
-    /// What the sides have there.
+    /// The content of both sides there.
     pub(super) sides: BTreeMap<Vec<u8>, ConflictSides>,
     /// The branch that the other side is on.
     target: String,

@@ -82,7 +82,7 @@ pub enum Outcome {
     CutOff {
         /// The cause.
         cut_off: CutOff,
-        /// What it keeps.
+        /// The work that it keeps.
         work: Box<WorkSuspended>,
         /// How long it took.
         duration_ms: u64,

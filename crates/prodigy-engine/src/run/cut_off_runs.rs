@@ -20,7 +20,7 @@ use crate::{
     store::{AgentRun, Reader, forget_agent_run, noted_stream_totals, open_to_read, price_level},
 };
 
-/// How much of a transcript is read at once.
+/// The part of a transcript that is read at once.
 const PIECE: usize = 64 * 1024;
 
 impl Run {

@@ -83,7 +83,7 @@ impl Desk {
     /// Makes a furnished worktree what it will be for later items, so that what it was
     /// furnished with does not count as the work of the first one.
     ///
-    /// What its setup committed goes too: later items do not begin from that either.
+    /// Commits of its setup go too: later items do not begin from them either.
     async fn settle_in(&mut self, branch: String, tip: String) -> Result<(), Failure> {
         if self.kept.is_empty() {
             return Ok(());

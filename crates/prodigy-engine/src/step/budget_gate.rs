@@ -23,7 +23,7 @@ pub struct BudgetGate {
 struct Spent {
     job_usd: f64,
     today: TodaySpend,
-    /// What all jobs had spent today when that could last be read.
+    /// The spending of all jobs today, when it could last be read.
     today_usd: f64,
 }
 

@@ -262,7 +262,7 @@ async fn act_once(
 
 /// Returns the commit that was checked out when an action first began, if its step has to commit.
 ///
-/// What an agent committed before a limit cut it off counts.
+/// Commits that an agent made before a limit cut it off count.
 fn head_before(workplace: &Workplace, step: &Step, key: &str) -> Result<String, Box<Failed>> {
     let progress = workplace.progress();
     let begun = progress.begin(key);

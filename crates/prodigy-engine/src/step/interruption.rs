@@ -1,4 +1,4 @@
-//! What ends everything in a workplace although nobody stopped the run.
+//! The end of everything in a workplace although nobody stopped the run.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -109,9 +109,9 @@ pub struct Progress {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is known, with what an earlier run of the work left.
+    /// All that is known, with what an earlier run of the work left.
     known: SavedProgress,
-    /// How often each action was come to in this run.
+    /// The number of times that each action was reached in this run.
     reached: BTreeMap<String, u32>,
     /// The number of records of each kind that came up in this run, those left out included.
     told: BTreeMap<String, u32>,

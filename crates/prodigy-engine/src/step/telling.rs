@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(7);
 pub(super) struct Ear<'a> {
     lines: Lines,
     begun: Instant,
-    /// How long the agent may linger after its result.
+    /// The time that the agent may linger after its result.
     linger: Duration,
     /// When it gave the result after which it did nothing more.
     rests_since: Option<Instant>,
@@ -41,7 +41,7 @@ pub(super) struct Ear<'a> {
     teller: Teller<'a>,
     /// The name of the run, in the books.
     run: &'a str,
-    /// How many bytes it printed.
+    /// The number of bytes it printed.
     printed: u64,
 }
 

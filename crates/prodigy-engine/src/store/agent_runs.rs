@@ -29,7 +29,7 @@ pub struct AgentRun {
     /// The item that it works for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
-    /// Who makes the attempt.
+    /// The agent that makes the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     /// The attempt of the item, from 1.
@@ -46,10 +46,10 @@ pub struct AgentRun {
     /// The record of its session, below the state of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What earlier processes of the session used.
+    /// The tokens that earlier processes of the session used.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     pub before: Usage,
-    /// What they cost.
+    /// Their cost.
     #[serde(default)]
     pub before_usd: f64,
 }

@@ -14,7 +14,7 @@ use super::{Error, Layout, read_bounded, write_projection};
 
 /// The largest file that is read.
 const LIMIT: u64 = 256 * 1024;
-/// How many models are remembered; their names come from agents.
+/// The most models that are remembered; their names come from agents.
 const MODELS: usize = 200;
 
 /// Returns the price level of a model, if a result has implied one.

@@ -204,7 +204,7 @@ impl ModelScript {
 pub(super) struct Progress {
     begun: HashMap<(String, String), u32>,
     sessions: HashMap<String, Behaviour>,
-    /// How many turns of the window were served, and when it ends if it is used up.
+    /// The turns of the window that were served, and when it ends if it is used up.
     served: u32,
     until: Option<SystemTime>,
 }

@@ -6,7 +6,7 @@ use crate::{
     policy::{OnExceeded, OnLimit},
 };
 
-fn lenient() -> ErrorPolicy {
+pub(super) fn lenient() -> ErrorPolicy {
     ErrorPolicy {
         on_item_failure: OnItemFailure::Dlq,
         handlers: BTreeMap::new(),

@@ -1,27 +1,11 @@
 //! Work that is cut off by limits keeps what it has, for a bounded number of times.
 
-use super::*;
+use super::{limits::lenient, *};
 use crate::event::BudgetScope;
-
-fn policy() -> ErrorPolicy {
-    ErrorPolicy {
-        on_item_failure: OnItemFailure::Dlq,
-        handlers: BTreeMap::new(),
-        continue_on_failure: true,
-        max_failures: None,
-        systemic_stop: None,
-        failure_threshold: None,
-        min_items: 10,
-        error_collection: ErrorCollection::Aggregate,
-        circuit_breaker: None,
-        retry: None,
-        preserve_worktrees: Preserve::Failed,
-    }
-}
 
 /// Returns a world whose only item is under way.
 fn under_way() -> World {
-    let mut world = World::new(1, policy(), vec![Fate::Hangs]);
+    let mut world = World::new(1, lenient(), vec![Fate::Hangs]);
     world.run(usize::MAX);
     assert_eq!(world.job.map.as_ref().map(MapState::under_way), Some(1));
     world
@@ -110,7 +94,7 @@ fn a_spent_budget_suspends_without_counting() {
 #[test]
 fn other_items_leave_the_worktree_of_suspended_work_alone() {
     let fates = vec![Fate::Limited, Fate::Limited, Fate::Hangs];
-    let mut world = World { max_parallel: 1, ..World::new(2, policy(), fates) };
+    let mut world = World { max_parallel: 1, ..World::new(2, lenient(), fates) };
     world.run(usize::MAX);
     let map = world.job.map.as_ref().unwrap();
     let reserved = map.item(0).and_then(|item| item.suspended.as_deref()).unwrap().agent;

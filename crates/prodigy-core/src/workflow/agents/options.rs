@@ -25,7 +25,7 @@ pub struct AgentOptions {
     pub system_prompt: Option<Text>,
     /// What its answer must satisfy.
     pub output_schema: Option<Schema>,
-    /// Whether its answer is the verdict of a judge: an agent that can is given the form of one.
+    /// Set if its answer is the verdict of a judge: an agent that can is given the form of one.
     pub is_judge: bool,
     /// The keys that set all this, for messages.
     pub given: Vec<GivenOption>,
