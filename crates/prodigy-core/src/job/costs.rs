@@ -30,7 +30,7 @@ pub struct Costs {
     /// What was spent on items of which it is not known what comes of them.
     items: BTreeMap<ItemId, Open>,
     /// What was spent on the step of the job's own that is under way.
-    step_usd: f64,
+    step: Open,
     /// Whether the run has ended: what is told now is of attempts that were cut off.
     is_over: bool,
 }
@@ -39,8 +39,19 @@ pub struct Costs {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Open {
     cost_usd: f64,
+    /// The part of it that bought work which is suspended, and so is not lost when it is cut off.
+    kept_usd: f64,
     /// Whether it is done but for the merge of its commits.
     is_merging: bool,
+}
+
+impl Open {
+    /// Takes in that the work was cut off; returns what is lost.
+    fn cut_off(&mut self) -> f64 {
+        let lost_usd = self.cost_usd - self.kept_usd;
+        self.cost_usd = self.kept_usd;
+        lost_usd
+    }
 }
 
 impl Costs {
@@ -67,7 +78,10 @@ impl Costs {
                 self.estimated += 1;
                 self.estimated_usd += cost_usd.unwrap_or_default();
             }
-        } else if let Event::JobResumed { .. } = &record.event {
+        } else if let Event::JobResumed { workflow, .. } = &record.event {
+            if workflow.as_ref().is_some_and(|workflow| !workflow.same_steps) {
+                self.start_over();
+            }
             self.cut_off();
             self.is_over = false;
         } else if let Event::JobPaused { .. } | Event::JobFailed { .. } = &record.event {
@@ -91,7 +105,7 @@ impl Costs {
         match item {
             Some(_) | None if self.is_over => self.lost_usd += cost_usd,
             Some(item) => self.items.entry(item.clone()).or_default().cost_usd += cost_usd,
-            None => self.step_usd += cost_usd,
+            None => self.step.cost_usd += cost_usd,
         }
     }
 
@@ -104,6 +118,11 @@ impl Costs {
             }
         } else if let Event::WorktreeMerged { .. } = event {
             self.items.remove(item);
+        } else if let Event::WorkSuspended(_) = event {
+            let open = self.items.entry(item.clone()).or_default();
+            open.kept_usd = open.cost_usd;
+        } else if let Event::AgentReleased { .. } | Event::AgentStarted { .. } = event {
+            self.lost_usd += self.items.get_mut(item).map_or(0.0, Open::cut_off);
         } else if is_end_of_attempt(event) {
             self.lost_usd += self.items.remove(item).map_or(0.0, |open| open.cost_usd);
         }
@@ -113,33 +132,40 @@ impl Costs {
         if let Event::StepFailed { step, .. } = event
             && is_top_level(step)
         {
-            self.lost_usd += std::mem::take(&mut self.step_usd);
+            self.lost_usd += std::mem::take(&mut self.step).cost_usd;
+        } else if let Event::WorkSuspended(_) = event {
+            self.step.kept_usd = self.step.cost_usd;
         } else if let Event::StepCompleted(step) = event
             && is_top_level(&step.step)
         {
-            let cost_usd = std::mem::take(&mut self.step_usd);
+            let cost_usd = std::mem::take(&mut self.step).cost_usd;
             self.lost_usd += if step.status == StepStatus::Failed { cost_usd } else { 0.0 };
         }
     }
 
-    /// Takes in that a run ended or died: what was under way counts as not made.
+    /// Takes in that a run ended or died: what was under way counts as not made, but for what is
+    /// suspended.
     fn cut_off(&mut self) {
-        self.lost_usd += std::mem::take(&mut self.step_usd);
+        self.lost_usd += self.step.cut_off();
         let lost_usd = &mut self.lost_usd;
         self.items.retain(|_, open| {
-            *lost_usd += if open.is_merging { 0.0 } else { open.cost_usd };
-            open.is_merging
+            *lost_usd += if open.is_merging { 0.0 } else { open.cut_off() };
+            open.is_merging || open.kept_usd > 0.0
         });
+    }
+
+    /// Takes in that suspended work starts over.
+    fn start_over(&mut self) {
+        self.step.kept_usd = 0.0;
+        self.items.values_mut().for_each(|open| open.kept_usd = 0.0);
     }
 }
 
-/// Returns whether an attempt is over with this, or a new one begins, and nothing came of it.
+/// Returns whether an attempt is over with this, and nothing came of it.
 fn is_end_of_attempt(event: &Event) -> bool {
     match event {
         Event::AgentFailed(failed) => failed.then != AfterAttempt::Handler,
-        Event::AgentStarted { .. }
-        | Event::AgentReleased { .. }
-        | Event::AgentRetrying { .. }
+        Event::AgentRetrying { .. }
         | Event::ItemSkipped { .. }
         | Event::ItemDeadLettered { .. } => true,
         Event::JobStarted(_)
@@ -151,6 +177,8 @@ fn is_end_of_attempt(event: &Event) -> bool {
         | Event::PhaseCompleted { .. }
         | Event::ItemsSelected { .. }
         | Event::ItemQueued {}
+        | Event::AgentStarted { .. }
+        | Event::AgentReleased { .. }
         | Event::AgentCompleted(_)
         | Event::ReplayStarted { .. }
         | Event::DlqItemRemoved { .. }
@@ -253,6 +281,24 @@ mod tests {
         assert_lost(&handled, 1.5, 1.5);
         let again = [("a", usage(1.0)), ("a", failed("retry")), ("a", usage(4.0))];
         assert_lost(&again, 5.0, 1.0);
+    }
+
+    #[test]
+    fn money_for_work_that_is_suspended_is_not_lost() {
+        let released = json!({"event_type": "agent_released", "reason": "limit", "duration_ms": 1});
+        let suspended = json!({"event_type": "work_suspended", "finished_steps": 1});
+        let started = json!({"event_type": "agent_started", "attempt": 1, "correlation_id": "c"});
+        let resumed = json!({"event_type": "job_resumed", "version": "0"});
+        let paused = [("a", usage(1.0)), ("a", suspended.clone()), ("a", released)];
+        assert_lost(&paused, 1.0, 0.0);
+        let again = [("", resumed.clone()), ("a", started.clone()), ("a", usage(2.0))];
+        let again = [&paused[..], &again].concat();
+        assert_lost(&[&again[..], &[("a", completed("c0"))]].concat(), 3.0, 0.0);
+        // A crash loses what came after it, and a failure all of it.
+        assert_lost(&[&again[..], &[("", resumed.clone())]].concat(), 3.0, 2.0);
+        assert_lost(&[&again[..], &[("a", failed("retry"))]].concat(), 3.0, 3.0);
+        let steps = [("", usage(1.0)), ("", suspended), ("", usage(2.0)), ("", resumed)];
+        assert_lost(&steps, 3.0, 2.0);
     }
 
     #[test]
