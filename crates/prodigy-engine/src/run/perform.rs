@@ -156,7 +156,8 @@ impl Run {
             stream: Stream::Stdout,
         }));
         self.count_commits(&tree)?;
-        let look = Look { tree, before };
+        let is_resumed = self.job.suspended_step(&path).is_some();
+        let look = Look { tree, before, is_resumed };
         let scope = Scope::new(self.vars_of(phase, round)?);
         let deadline = self.deadline(phase);
         let ended = self.parts.ended.0.clone();

@@ -119,6 +119,8 @@ impl TopLevel {
 pub(super) struct Look {
     pub(super) tree: JobTree,
     pub(super) before: Fingerprint,
+    /// Set if the step goes on where it was cut off: it may have changed something before.
+    pub(super) is_resumed: bool,
 }
 
 /// What a step did to the worktree.
@@ -132,7 +134,7 @@ impl Look {
     async fn suspend(self, workplace: &Arc<Workplace>, step: &str) -> WorkSuspended {
         let now = self.tree.fingerprint();
         let is_untouched = now.is_ok_and(|now| now.matches(&self.before));
-        if is_untouched && !workplace.progress().has_any() {
+        if is_untouched && !self.is_resumed && !workplace.progress().has_any() {
             return WorkSuspended { step: Some(step.to_owned()), ..WorkSuspended::default() };
         }
         suspend_step(workplace, step, self.tree).await
@@ -147,7 +149,7 @@ impl Look {
         // Nothing else of the job runs now, so that a walk may take its time here; a thread
         // of its own would cost more than most walks.
         let fingerprint = self.tree.fingerprint().map_err(|error| failed(error.to_string()))?;
-        if fingerprint.matches(&self.before) {
+        if !self.is_resumed && fingerprint.matches(&self.before) {
             return Ok(Seen { snapshot: None, fingerprint });
         }
         match tokio::task::spawn_blocking(move || self.snapshot()).await {

@@ -350,6 +350,19 @@ fn a_step_that_never_gets_further_fails_and_can_be_resumed() {
     assert_eq!(world.read("half.txt"), "y\ny\n", "its commits were kept");
 }
 
+#[test]
+fn a_step_that_went_on_without_a_change_keeps_what_it_did_before() {
+    let script = LIMIT_IN_THE_MIDDLE.replace(
+        "echo second >second.txt; git add second.txt; git commit --quiet --message second",
+        "true",
+    );
+    let steps = "steps:\n  - { agent: { use: own, prompt: work }, auto_commit: false }\n  - shell: test -e ROOT/killed || { touch ROOT/killed; sleep 60; }\n";
+    let world = sequential_world(&script, steps);
+    kill_when(&world, "the next step runs", || world.root().join("killed").exists());
+    assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+    assert_eq!(world.read("first.txt"), "first\n");
+}
+
 /// A job whose step waits in the middle for a limit to be lifted.
 pub(crate) fn suspended_step() -> World {
     let each = format!("  - foreach: {{ input: [1, 2, 3, 4], do: [{}] }}\n", ask("${item}"));
