@@ -291,7 +291,7 @@ mod tests {
         let resumed = json!({"event_type": "job_resumed", "version": "0"});
         let paused = [("a", usage(1.0)), ("a", suspended.clone()), ("a", released)];
         assert_lost(&paused, 1.0, 0.0);
-        let again = [("", resumed.clone()), ("a", started.clone()), ("a", usage(2.0))];
+        let again = [("", resumed.clone()), ("a", started), ("a", usage(2.0))];
         let again = [&paused[..], &again].concat();
         assert_lost(&[&again[..], &[("a", completed("c0"))]].concat(), 3.0, 0.0);
         // A crash loses what came after it, and a failure all of it.

@@ -67,7 +67,13 @@ impl Slot {
         let mut dropped = DroppedChanges::default();
         for (path, sides) in &merge.sides {
             let now = self.entry(tree, path)?;
-            let Some((whose, other)) = sides.other(now.as_ref()) else { continue };
+            let Some((whose, other)) = sides.other(now.as_ref()) else {
+                if self.is_emptied(sides, now.as_ref())? {
+                    let paths = dropped.avoidable.entry("both sides'").or_default();
+                    paths.push(format!("`{}`", shown(path)));
+                }
+                continue;
+            };
             let paths = match self.has_lines(sides.base.as_ref(), now.as_ref(), other)? {
                 Some(true) => continue,
                 Some(false) => &mut dropped.avoidable,
@@ -76,6 +82,20 @@ impl Slot {
             paths.entry(whose).or_default().push(format!("`{}`", shown(path)));
         }
         Ok(dropped)
+    }
+
+    /// Returns whether a text has no lines that had some on both sides: an agent whose command
+    /// failed half way leaves such a file.
+    fn is_emptied(&self, sides: &ConflictSides, now: Option<&TreeEntry>) -> Result<bool, Error> {
+        let is_blank = |entry: Option<&TreeEntry>| match entry {
+            Some(entry) if entry.is_file() => Ok(lines(&self.content(entry)?).is_empty()),
+            Some(_) | None => Ok(false),
+        };
+        let had_lines = |entry: Option<&TreeEntry>| -> Result<bool, Error> {
+            Ok(entry.is_some() && !is_blank(entry)?)
+        };
+        let sides = (sides.ours.as_ref(), sides.theirs.as_ref());
+        Ok(is_blank(now)? && had_lines(sides.0)? && had_lines(sides.1)?)
     }
 
     /// Returns whether a text has what another one changed: its new lines, and none of those that

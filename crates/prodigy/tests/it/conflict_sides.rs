@@ -12,6 +12,7 @@ fn a_resolution_that_drops_the_change_of_a_side_is_refused() {
     for (script, whose) in [
         ("git checkout --quiet --ours .; git commit --quiet --all --no-edit", "the job's"),
         ("git checkout --quiet --theirs .", "the item's"),
+        (": >list", "both sides'"),
     ] {
         let world = scripted(script);
         let seen = go(&world);

@@ -324,7 +324,12 @@ fn with_rounds() -> World {
   foreach:
     input: [1, 2]
     parallel: 2
-    do: [{ id: inside, shell: "echo ${item}; exit 3", continue_on_error: true }]
+    # They wait for each other, so that they run side by side.
+    do:
+      - id: inside
+        shell: "echo ${item}; touch side-${item}; until test -e side-1 -a -e side-2; do sleep 0.02; done; exit 3"
+        timeout: 60s
+        continue_on_error: true
 - { shell: "test $PRODIGY_ATTEMPT != 1", retry: { attempts: 2, backoff: { type: fixed, delay: 1ms } } }
 - { shell: "exit 4", continue_on_error: true }
 - shell: git init --quiet inner && touch inner/file

@@ -149,7 +149,7 @@ fn claude_merges_and_resolves_conflicts_across_a_limit() {
     assert_eq!(model.turns_of("a").len(), 2);
 
     // Two items write the same file; the agent that resolves it is refused at first.
-    let both = "git show prodigy/job/two:same.txt >same.txt && cat same.txt >>both.txt && echo one >same.txt && echo two >>same.txt && git add same.txt";
+    let both = "echo one >same.txt && echo two >>same.txt && git add same.txt";
     let acts = Behaviour::LimitFor(WAIT).times(1).then(Behaviour::Shell(both.to_owned()));
     let model = ScriptedModel::start(ModelScript::new(acts));
     let conflict = "agents:\n  claude: { type: claude, permission_mode: bypass }\nmap:\n  input: { items: [one, two] }\n  item_key: item\n  max_parallel: 2\n  on_conflict: claude\n  agent_template:\n    - shell: \"touch ROOT/${item}; until test -e ROOT/one -a -e ROOT/two; do sleep 0.05; done; echo ${item} >same.txt\"\n      auto_commit: true\n";
