@@ -108,6 +108,7 @@ impl Desk {
         if let Outcome::Handled { .. } = outcome {
             self.secure(remains).await;
         }
+        self.keep_suspended(&outcome);
         let again = outcome.clone().secured();
         let settled = self.crew.queue.finish(claim, outcome).await;
         if let Settled::Secure { claim, .. } = settled {

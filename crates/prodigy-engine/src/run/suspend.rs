@@ -3,7 +3,7 @@
 //! The worktree stays where it is, with everything in it, and the progress is stored beside the
 //! job's state. Only then is it recorded that the work is suspended: whoever resumes it finds both.
 
-use std::{fs, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc};
 
 use prodigy_core::{
     event::{Snapshot, WorkSuspended},
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     git::JobTree,
+    queue::Outcome,
     step::{Identity, SavedProgress, Workplace},
     store::{self, Layout},
 };
@@ -54,6 +55,22 @@ impl Desk {
         self.is_suspended = true;
         let finished_steps = progress.finished_steps();
         WorkSuspended { snapshot: saved.snapshot, finished_steps, ..lost }
+    }
+
+    /// Keeps suspended work that went on and was stopped by a person: it goes back to where it was
+    /// suspended.
+    pub(super) fn keep_suspended(&mut self, outcome: &Outcome) {
+        let is_stopped = match outcome {
+            Outcome::Released => true,
+            // Whoever stops a run may end git and supervisors with it.
+            Outcome::Failed { .. } => self.crew.tools.stop.is_requested(),
+            Outcome::Completed(_)
+            | Outcome::CutOff { .. }
+            | Outcome::Handled { .. }
+            | Outcome::Resolved { .. }
+            | Outcome::Unresolved { .. } => false,
+        };
+        self.is_suspended |= self.is_resumed && is_stopped;
     }
 
     /// Records the worktree under a reference, from which it is brought back if it is lost.
@@ -91,6 +108,7 @@ impl Desk {
         let base = saved.base.clone();
         let workplace = self.workplace_at(identity.clone());
         workplace.resume_work(saved, is_as_left);
+        self.is_resumed = true;
         Some(ResumedWork { workplace, base })
     }
 
@@ -129,9 +147,9 @@ impl Desk {
 
     /// Forgets the progress of an item whose work is not suspended any more.
     pub(super) async fn forget_progress(&self, id: &ItemId) {
-        let file = self.crew.tools.layout.progress_file(&self.crew.job, id.as_str());
+        let directory = self.crew.tools.layout.progress_dir(&self.crew.job, id.as_str());
         // What is left of it is not believed: nothing records it.
-        if fs::remove_file(file).is_err() {
+        if fs::remove_dir_all(directory).is_err() {
             return;
         }
         let (repo, reference) = (self.crew.repo.clone(), suspended_reference(&self.crew.job, id));
@@ -191,13 +209,22 @@ fn suspended_reference(job: &JobId, item: &ItemId) -> String {
     format!("refs/prodigy/{job}/suspended/{item}")
 }
 
+/// Returns the file with the progress that belongs to a state of the worktree. Until a newer one is
+/// recorded, the one before is needed.
+fn progress_file(layout: &Layout, job: &JobId, name: &str, snapshot: Option<&Snapshot>) -> PathBuf {
+    let state = snapshot.map_or("shared", |snapshot| snapshot.files.as_str());
+    let head = snapshot.map_or("", |snapshot| snapshot.head.as_str());
+    let head: String = head.chars().take(12).collect();
+    layout.progress_dir(job, name).join(format!("{state}-{head}.json"))
+}
+
 fn store_progress(
     layout: &Layout,
     job: &JobId,
     name: &str,
     saved: &SavedProgress,
 ) -> Result<(), store::Error> {
-    let file = layout.progress_file(job, name);
+    let file = progress_file(layout, job, name, saved.snapshot.as_ref());
     if let Some(directory) = file.parent() {
         store::create_dir(directory)?;
     }
@@ -214,7 +241,8 @@ fn load_progress(
     name: &str,
     work: &SuspendedWork,
 ) -> Option<SavedProgress> {
-    let text = store::read_bounded(&layout.progress_file(job, name), PROGRESS_LIMIT).ok()??;
+    let file = progress_file(layout, job, name, work.snapshot.as_ref());
+    let text = store::read_bounded(&file, PROGRESS_LIMIT).ok()??;
     let saved: SavedProgress = serde_json::from_slice(&text).ok()?;
     // One of another worktree says nothing of this one.
     Some(saved).filter(|saved| saved.snapshot == work.snapshot)

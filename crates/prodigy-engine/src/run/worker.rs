@@ -37,6 +37,7 @@ pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
         effects: Arc::default(),
         interruption: Arc::default(),
         is_suspended: false,
+        is_resumed: false,
         allowance: None,
         past: Arc::default(),
     };
@@ -62,6 +63,8 @@ pub(super) struct Desk {
     pub(super) interruption: Arc<Interruption>,
     /// Set if the worktree holds work that was cut off and goes on.
     pub(super) is_suspended: bool,
+    /// Set if the attempt under way goes on where an earlier run was cut off.
+    pub(super) is_resumed: bool,
     /// What the agents of the attempt under way may spend.
     pub(super) allowance: Option<Allowance>,
     /// What went wrong in the attempts before the one under way.
@@ -84,7 +87,7 @@ impl Desk {
         let ledger = assignment.ledger.clone();
         self.effects = Arc::new(KnownEffects::new(ledger, assignment.may_repeat));
         self.interruption = Arc::default();
-        self.is_suspended = false;
+        (self.is_suspended, self.is_resumed) = (false, false);
         self.allowance = assignment.allowance;
         self.past = Arc::new(Past::new(assignment.setbacks.clone()));
         if let Some(conflict) = &assignment.conflict {
@@ -112,6 +115,7 @@ impl Desk {
             | Outcome::CutOff { .. }
             | Outcome::Released => None,
         };
+        self.keep_suspended(&outcome);
         let again = matches!(outcome, Outcome::Failed { .. } | Outcome::CutOff { .. });
         let again = again.then(|| outcome.clone().secured());
         let mut remains =
@@ -137,7 +141,7 @@ impl Desk {
     /// branch is needed.
     pub(super) async fn settle(&mut self, settled: Settled, remains: Remains, mut is_done: bool) {
         let Remains { id, attempt, left, mut is_clean, is_secured } = remains;
-        if self.is_suspended && matches!(settled, Settled::Released { failed: false }) {
+        if self.is_suspended && !matches!(settled, Settled::Released { failed: true }) {
             return;
         }
         self.is_suspended = false;

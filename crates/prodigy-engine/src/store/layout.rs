@@ -140,9 +140,9 @@ impl Layout {
         self.state_dir(job).join("in-flight")
     }
 
-    /// Returns the file with the progress of an item, or of a step of the job, that is suspended.
-    pub fn progress_file(&self, job: &JobId, name: &str) -> PathBuf {
-        self.state_dir(job).join("progress").join(format!("{name}.json"))
+    /// Returns where the progress of an item, or of a step of the job, is that is suspended.
+    pub fn progress_dir(&self, job: &JobId, name: &str) -> PathBuf {
+        self.state_dir(job).join("progress").join(name)
     }
 
     /// Returns where the data of items is that was changed by hand.

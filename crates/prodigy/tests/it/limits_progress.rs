@@ -294,6 +294,34 @@ fn a_kill_after_the_pause_goes_back_to_where_the_work_was_suspended() {
 }
 
 #[test]
+fn a_stop_after_the_pause_goes_back_to_where_the_work_was_suspended() {
+    // The second prompt of the second window hangs until it is stopped.
+    let script = THREE_PER_WINDOW.replace(
+        "echo \"done with $prompt\"",
+        "test \"$prompt\" != 5 || ! mkdir ROOT/hangs 2>/dev/null || sleep 60\necho done",
+    );
+    let prompts: Vec<_> = (1..=6).map(|number| ask(&number.to_string())).collect();
+    let prompts = prompts.join(", ");
+    let item = format!("map: {{ input: {{ items: [x] }}, agent_template: [{prompts}] }}\n");
+    let each =
+        format!("[{{ foreach: {{ input: [1, 2, 3, 4, 5, 6], do: [{}] }} }}]", ask("${item}"));
+    let reduced = format!(
+        "map: {{ input: {{ items: [x] }}, agent_template: [{{ shell: 'true' }}] }}\nreduce: {each}\n"
+    );
+    for (place, workflow) in [("an item", item), ("reduce", reduced)] {
+        let world = world(&script, &workflow);
+        let mut run = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+        run.until(&world, "the agent hangs", || world.root().join("hangs").exists());
+        run.signal(Signal::TERM);
+        assert_code(&run.seen(&world), 143);
+        assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+        assert_eq!(world.read("work.txt"), numbers(6), "{place}");
+        assert_eq!(beside(&world, "prompts"), "1\n2\n3\n4\n5\n4\n5\n6\n", "{place}");
+        check_processes(&world).unwrap();
+    }
+}
+
+#[test]
 fn items_in_parallel_go_on_in_their_own_worktrees() {
     let steps: Vec<_> = (1..=3).map(|number| ask(&format!("${{item}}{number}"))).collect();
     let steps = steps.join(", ");
