@@ -475,7 +475,11 @@ mod tests {
                 untold: 0,
                 lost_usd: 0.125,
                 items: {},
-                step_usd: 0.0,
+                step: Open {
+                    cost_usd: 0.0,
+                    kept_usd: 0.0,
+                    is_merging: false,
+                },
                 is_over: false,
             },
             warnings: Warnings {
