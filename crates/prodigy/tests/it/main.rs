@@ -21,6 +21,7 @@ mod budgets;
 mod budgets_nested;
 mod captured_answers;
 mod checkout;
+mod codex_limits;
 mod commit_rights;
 mod completions;
 mod config;

@@ -140,7 +140,7 @@ static MODIFIERS: &[KeyShape] = &[
         Shape::Bool,
         "Commits what the step leaves uncommitted, at most 1,000 files or 50 MB.",
     )
-    .or("`true` for agents without `commit_required`, and for Codex and programs also with it, but not with `isolation: shared` and not in `validate`; else `false`"),
+    .or("`true` for agents without `commit_required`, and for Codex and programs also with it, but not with `isolation: shared`, in `merge` or in `validate`; else `false`"),
     KeyShape::new("continue_on_error", Shape::Bool, "Records a failure and runs the next step.")
         .or("`false`"),
     KeyShape::new("retry", Shape::Record(&RETRY), "Tries this step alone again when it fails."),
