@@ -27,7 +27,7 @@ pub(crate) struct CrashArgs {
     #[command(subcommand)]
     what: Option<What>,
 
-    /// How many trials to make
+    /// Number of trials
     #[arg(long, default_value_t = 20)]
     runs: u64,
 
@@ -46,7 +46,7 @@ struct Common {
     binary: Option<PathBuf>,
 }
 
-/// What is killed instead of a sequential workflow.
+/// The other kinds of trial; without one, sequential workflows are killed.
 #[derive(clap::Subcommand, Debug)]
 enum What {
     /// Kill MapReduce jobs at random moments and check every item
@@ -65,11 +65,11 @@ enum What {
 
 #[derive(clap::Args, Debug)]
 struct ScaleArgs {
-    /// How many items the job has
+    /// Number of items in the job
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     items: u32,
 
-    /// How many of them are worked on at once
+    /// Number of items worked on at once
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1024))]
     slots: u32,
 
@@ -80,7 +80,7 @@ struct ScaleArgs {
 
 #[derive(clap::Args, Debug)]
 struct RacesArgs {
-    /// How many races to run
+    /// Number of races
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     races: u32,
 
@@ -91,11 +91,11 @@ struct RacesArgs {
 
 #[derive(clap::Args, Debug)]
 struct MapArgs {
-    /// How many kills to make in all
+    /// Total number of kills
     #[arg(long, default_value_t = 40)]
     kills: u32,
 
-    /// How many items each job has
+    /// Number of items in each job
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     items: u32,
 
@@ -105,11 +105,11 @@ struct MapArgs {
 
 #[derive(clap::Args, Debug)]
 struct DlqArgs {
-    /// How many kills to make in all
+    /// Total number of kills
     #[arg(long, default_value_t = 200)]
     kills: u32,
 
-    /// How many items each job has
+    /// Number of items in each job
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     items: u32,
 
@@ -119,11 +119,11 @@ struct DlqArgs {
 
 #[derive(clap::Args, Debug)]
 struct EffectsArgs {
-    /// How many kills to make in all
+    /// Total number of kills
     #[arg(long, default_value_t = 100)]
     kills: u32,
 
-    /// How many items each job has
+    /// Number of items in each job
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     items: u32,
 
@@ -133,11 +133,11 @@ struct EffectsArgs {
 
 #[derive(clap::Args, Debug)]
 struct MergeArgs {
-    /// How many kills to make in all
+    /// Total number of kills
     #[arg(long, default_value_t = 60)]
     kills: u32,
 
-    /// How many files each job changes and adds
+    /// Number of files that each job changes and adds
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     files: u32,
 

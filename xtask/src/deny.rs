@@ -10,7 +10,7 @@ use crate::{
 /// Not part of `cargo xtask test`: it needs a tool and, for the advisories, the network.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DenyArgs {
-    /// What to check: advisories, bans, licenses, sources (can be repeated)
+    /// Checks to run: advisories, bans, licenses, sources (can be repeated)
     #[arg(default_values = ["licenses", "bans", "sources"])]
     checks: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! Why a chore could not be done.
+//! The errors of chores.
 
 use std::{io, path::PathBuf};
 
-/// Why a chore could not be done.
+/// An error of a chore.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A program could not be started.
@@ -10,7 +10,7 @@ pub(crate) enum Error {
     Start {
         /// The program.
         program: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A program said no.
@@ -18,9 +18,9 @@ pub(crate) enum Error {
     Failed {
         /// The whole command.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// What it said, where that was not shown already.
+        /// The standard error, where it was not shown already.
         stderr: String,
     },
     /// A step of the test chore failed.
@@ -28,7 +28,7 @@ pub(crate) enum Error {
     Step {
         /// The step.
         step: &'static str,
-        /// Why.
+        /// The cause.
         source: Box<Self>,
     },
     /// A file could not be read or written.
@@ -36,7 +36,7 @@ pub(crate) enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Generated pages are not what the binary would generate now.
@@ -45,17 +45,17 @@ pub(crate) enum Error {
     /// Budgets were missed.
     #[error("missed: {}", .0.join(", "))]
     Missed(Vec<String>),
-    /// What was measured did not do its work, so that its time says nothing.
+    /// The measured program did not do its work, so that its time says nothing.
     #[error("nothing was measured: {0}")]
     Incomplete(String),
     /// A crash trial lost something or did something twice.
     #[error("{message}\nthe world is kept in `{}`{again}", world.display())]
     Broken {
-        /// What is wrong.
+        /// The error that was found.
         message: String,
         /// Where to look.
         world: PathBuf,
-        /// How to see it again.
+        /// The instructions to reproduce it.
         again: String,
     },
     /// The scripted model could not go on.

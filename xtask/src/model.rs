@@ -14,7 +14,7 @@ pub(crate) struct ModelArgs {
     /// The port to listen on; the system chooses without it
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// What to do where the prompt says nothing
+    /// Behaviour for prompts that name none
     #[arg(long, default_value = "commit", value_parser = behaviour)]
     mode: Behaviour,
 }

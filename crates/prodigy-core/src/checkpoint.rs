@@ -29,16 +29,16 @@ pub struct Checkpoint {
     workflow_file: String,
     /// The phase that is under way, or the one that ended last; `null` before the first.
     phase: Option<PhaseName>,
-    /// How many items came to their end; of a sequential workflow, how many steps.
+    /// The number of finished items; of a sequential workflow, of finished steps.
     items_processed: u32,
-    /// How many items there are; of a sequential workflow, how many steps in all rounds.
+    /// The number of items; of a sequential workflow, of steps in all rounds.
     items_total: u32,
     /// The ids of the items that are not at their end; of a sequential workflow, the numbers of
     /// the steps.
     items_remaining: Vec<String>,
-    /// How many of those processed succeeded.
+    /// The number of processed items that succeeded.
     successful_items: u32,
-    /// How many of them failed: in the dead letter queue, or skipped.
+    /// The number of processed items that failed: dead letters and skipped items.
     failed_items: u32,
     /// When the job began.
     started_at: Option<Timestamp>,
@@ -46,7 +46,7 @@ pub struct Checkpoint {
     last_checkpoint_at: Timestamp,
     /// The part of the journal that it covers.
     journal: JournalPosition,
-    /// What the records up to there add up to. Only prodigy reads it; its shape may change.
+    /// The job's state after the records up to there. Only prodigy reads it; its shape may change.
     #[schemars(with = "Value")]
     job: Job,
 }

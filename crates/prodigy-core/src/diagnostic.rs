@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Diagnostics: errors and warnings about a file, with their position.
 
 /// A stretch of one source file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,7 +78,7 @@ impl Source {
     }
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The file can be used, but something should change.
@@ -90,13 +90,13 @@ pub enum Severity {
 /// One thing that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity: a warning or an error.
     pub severity: Severity,
     /// Where.
     pub span: Span,
-    /// What is wrong: lower case, no full stop.
+    /// The problem: lower case, no full stop.
     pub message: String,
-    /// What to do about it.
+    /// A suggestion to fix the problem.
     pub help: Option<String>,
 }
 
@@ -127,9 +127,9 @@ impl Diagnostic {
 pub struct Fault {
     /// The part of the text that is wrong.
     pub range: std::ops::Range<usize>,
-    /// What is wrong: lower case, no full stop.
+    /// The problem: lower case, no full stop.
     pub message: String,
-    /// What to do about it.
+    /// A suggestion to fix the problem.
     pub help: Option<String>,
 }
 

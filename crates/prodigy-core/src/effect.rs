@@ -1,8 +1,8 @@
-//! What is known of the changes that steps make outside their worktree.
+//! Side effects: the changes that steps make outside their worktree.
 //!
-//! Whether such a change was made cannot be seen from here once the process is gone. So it is
-//! recorded before a step may begin with it and again when it is done: what has a beginning
-//! and no end may or may not have happened, and nobody assumes either.
+//! Once the process is gone, it cannot be seen from here if such a change was made. So it is
+//! recorded before a step may begin with it and again when it is done. An effect with a beginning
+//! and no end may or may not have been made; neither is assumed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,28 +32,28 @@ pub struct Effect {
     /// path. Empty if the path belongs to a workflow that is not known any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// What progress calls that step.
+    /// The display name of that step.
     pub name: String,
     /// The SHA-256 of what the step was about to do.
     pub intent_hash: String,
     /// The attempt that began it last.
     pub attempt: u32,
-    /// What is known of it.
+    /// The state of the effect.
     pub state: EffectState,
-    /// What the step, or its check, said about it once it was done.
+    /// The receipt that the step, or its check, returned once the effect was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
-    /// Whether the step has a command that can look.
+    /// Set if the step has a command that checks the effect.
     #[serde(default, skip_serializing_if = "is_false")]
     pub can_check: bool,
-    /// Whether the step has a command that undoes it.
+    /// Set if the step has a command that undoes the effect.
     #[serde(default, skip_serializing_if = "is_false")]
     pub can_compensate: bool,
-    /// Whether making it twice does no harm.
+    /// Set if the effect may be made twice without harm.
     #[serde(default, skip_serializing_if = "is_false")]
     pub idempotent: bool,
-    /// Whether the phase of its step was begun anew since: it may have to be made once more.
-    /// Only the fold of a job's own effects sets it, which nobody else reads.
+    /// Set if the phase of its step was run anew since: the effect may have to be made once more.
+    /// Only the fold of a job's own effects sets it; dead letters never have it.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schemars(skip)]
     pub is_earlier: bool,
@@ -72,7 +72,7 @@ impl Effect {
     }
 }
 
-/// What is known of an effect.
+/// The state of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectState {
@@ -112,7 +112,7 @@ impl EffectState {
     }
 }
 
-/// What somebody found who looked whether an effect was made.
+/// The finding of a check of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
@@ -154,7 +154,7 @@ impl From<Finding> for EffectState {
 #[serde(transparent)]
 pub struct Ledger {
     effects: Vec<Effect>,
-    /// Whether the end of the job's journal was lost once.
+    /// Set if the end of the job's journal was lost once.
     #[serde(skip)]
     end_lost: bool,
 }
@@ -177,7 +177,7 @@ impl Ledger {
         self.end_lost
     }
 
-    /// Takes in that records are lost: what was not made before may have been made by them.
+    /// Applies the loss of records: effects that were not made before may have been made since.
     pub(crate) fn lose_end(&mut self) {
         for effect in &mut self.effects {
             if matches!(effect.state, EffectState::Absent | EffectState::Compensated) {
@@ -216,7 +216,7 @@ impl Ledger {
             })
     }
 
-    /// Takes in that the steps stand in another workflow now.
+    /// Updates the identities of the steps after a change of the workflow.
     pub(crate) fn rename(&mut self, renamed: &RenamedSteps) {
         for effect in &mut self.effects {
             let now = match &effect.identity {
@@ -227,9 +227,9 @@ impl Ledger {
         }
     }
 
-    /// Returns whether something outside may have been changed without anybody knowing.
+    /// Returns true if a side effect may have been made, but is not confirmed.
     ///
-    /// What may be made twice without harm does not count: it can simply be made.
+    /// Idempotent effects do not count: they can be made again without harm.
     pub fn is_open(&self) -> bool {
         self.open().next().is_some()
     }
@@ -239,7 +239,7 @@ impl Ledger {
         self.effects.iter().filter(|effect| effect.state.is_open() && !effect.idempotent)
     }
 
-    /// Takes in an event about an effect; returns whether it was one.
+    /// Applies an event about an effect; returns true if it was one.
     pub fn apply(&mut self, event: &Event) -> bool {
         if let Event::EffectPrepared(effect) = event {
             self.effects.retain(|known| known.key != effect.key);
@@ -263,7 +263,7 @@ impl Ledger {
         true
     }
 
-    /// Takes in that the steps below a path are run anew, because somebody asked for it.
+    /// Marks the effects of a phase that runs once more as earlier ones.
     pub(crate) fn begin_again(&mut self, phase: &str) {
         for effect in &mut self.effects {
             let rest = effect.step.strip_prefix(phase);
@@ -283,10 +283,10 @@ impl Ledger {
         })
     }
 
-    /// Returns what the attempts of an item may have changed; `is_done` says whether they left
+    /// Returns the extent of an item's changes; `is_done` says if its attempts left
     /// nothing to do.
     ///
-    /// What the handler of a failure changed is not the item's work.
+    /// Effects of a failure handler are not part of the item's work.
     pub fn commit_state(&self, began: bool, is_done: bool) -> CommitState {
         let is_its = |effect: &Effect| effect.is_made() && !effect.is_of_handler();
         if self.is_open() {

@@ -64,7 +64,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub item_id: Option<ItemId>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -76,7 +76,7 @@ pub struct Fact {
     pub agent_id: Option<AgentId>,
     /// The item, if it happened to one.
     pub item_id: Option<ItemId>,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
@@ -103,10 +103,10 @@ pub enum Event {
         /// them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reopened: Option<Reopened>,
-        /// What the steps find from here on.
+        /// The environment of the steps from here on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         found: Option<Box<Found>>,
-        /// What may be spent from here on, if that was changed.
+        /// The budget from here on, if it was changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<Budget>,
         /// The flags that hold from here on, if others were given.
@@ -115,22 +115,22 @@ pub enum Event {
         /// The branch that the result goes to from here on, if one was named with `--into`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         into: Option<String>,
-        /// Whether a usage limit is tried at once, whatever the provider said of its end.
+        /// Set if a usage limit is probed at once, whenever the provider said that it resets.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         try_now: bool,
     },
     /// The job stopped before its end and can be resumed.
     JobPaused {
-        /// Why.
+        /// The reason code of the pause.
         reason: PauseReason,
-        /// Why, for people.
+        /// The reason of the pause, for people.
         message: String,
     },
     /// Everything was run, and the result is merged or there was nothing to merge.
     JobCompleted {
         /// `completed`, or `completed_with_failures` if a step failed and the run went on.
         status: CompletedStatus,
-        /// How long the run that ended it took; runs before a resume are not counted.
+        /// The duration of the run that ended it; runs before a resume are not counted.
         duration_ms: u64,
         /// The commits on the job's branch.
         commits: u64,
@@ -139,7 +139,7 @@ pub enum Event {
     JobFailed {
         /// The step.
         step: String,
-        /// Why it failed.
+        /// The failure of the step.
         failure: Failure,
     },
     /// A phase began.
@@ -157,7 +157,7 @@ pub enum Event {
     },
     /// The items were chosen. They are in the job's `items.jsonl`, in this order.
     ItemsSelected {
-        /// How many.
+        /// The number of items.
         total: u32,
         /// The SHA-256 of that file.
         sha256: String,
@@ -179,25 +179,25 @@ pub enum Event {
     AgentRetrying {
         /// Which attempt is next, from 1.
         attempt: u32,
-        /// How long it waits.
+        /// The delay before the attempt.
         delay_ms: u64,
         /// When it may start.
         retry_at: Timestamp,
-        /// Why it is tried again, for people.
+        /// The reason of the retry, for people.
         reason: String,
     },
     /// An item is left out: its attempts failed, and the policy says so.
     ItemSkipped {
-        /// Why it is left out, for people.
+        /// The reason why it is skipped, for people.
         reason: String,
-        /// Why the last attempt failed.
+        /// The failure of the last attempt.
         failure: Failure,
     },
     /// An item's attempts are used up: it is in the dead letter queue.
     ItemDeadLettered {
-        /// How many attempts there were.
+        /// The number of attempts.
         attempts: u32,
-        /// Why the last one failed.
+        /// The failure of the last attempt.
         failure: Failure,
     },
     /// A dead letter is tried again: its item waits for its turn once more. Written before
@@ -205,45 +205,45 @@ pub enum Event {
     ReplayStarted {
         /// Which replay of the item this is, from 1.
         replay: u32,
-        /// Who asked for it.
+        /// The name of the person who asked for the replay.
         by: String,
-        /// Why, if somebody said so.
+        /// The reason that they gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Whether somebody had looked at it and asked for it all the same.
+        /// Set if the replay was forced: a person reviewed the item and asked for it anyway.
         #[serde(default, skip_serializing_if = "is_false")]
         forced: bool,
-        /// What allowed it.
+        /// The policy rule and the approval that allowed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         allowed: Option<Box<Allowed>>,
     },
     /// An entry left the dead letter queue without being replayed.
     DlqItemRemoved {
-        /// How.
+        /// The kind of removal.
         how: Withdrawal,
-        /// Why.
+        /// The reason of the removal.
         reason: String,
-        /// Who did it.
+        /// The name of the person who removed it.
         by: String,
     },
     /// An entry of the dead letter queue was changed by hand.
     DlqItemUpdated {
-        /// How.
+        /// The change.
         change: EntryChange,
-        /// Why.
+        /// The reason of the change.
         reason: String,
-        /// Who did it.
+        /// The name of the person who changed it.
         by: String,
     },
     /// Somebody has to agree before a dead letter is replayed.
     ApprovalRequested(Box<ApprovalRequested>),
     /// Somebody agreed to the replay of a dead letter.
     ApprovalGranted {
-        /// What they agreed to: the digest that they were shown.
+        /// The digest that the approver was shown and approved.
         digest: String,
-        /// Who.
+        /// The approver's name.
         by: String,
-        /// How it is known that it was them.
+        /// The proof of the approver's identity.
         identity: IdentityKind,
         /// Their signature over the digest, if they signed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,13 +251,13 @@ pub enum Event {
     },
     /// Somebody refused the replay of a dead letter.
     ApprovalDenied {
-        /// What they refused: the digest that they were shown.
+        /// The digest that the approver was shown and denied.
         digest: String,
-        /// Who.
+        /// The name of the person who denied it.
         by: String,
-        /// How it is known that it was them.
+        /// The proof of that person's identity.
         identity: IdentityKind,
-        /// Why.
+        /// The reason of the denial.
         reason: String,
         /// Their signature over the digest, if they signed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,7 +269,7 @@ pub enum Event {
     EffectCommitted {
         /// The name of the effect.
         key: String,
-        /// What the step said about it.
+        /// The receipt that the step returned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<String>,
     },
@@ -277,24 +277,24 @@ pub enum Event {
     EffectReconciled {
         /// The name of the effect.
         key: String,
-        /// What was found.
+        /// The finding of the check.
         finding: Finding,
-        /// What the check said about it.
+        /// The receipt that the check returned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<String>,
-        /// Who looked: somebody's name, or `prodigy`.
+        /// The name of the person who checked, or `prodigy`.
         by: String,
     },
     /// A change outside was undone, and a check confirmed it.
     EffectCompensated {
         /// The name of the effect.
         key: String,
-        /// Who had it undone.
+        /// The name of the person who had it undone.
         by: String,
     },
     /// Too many attempts failed one after the other: no new ones start for a while.
     CircuitOpen {
-        /// How many failed.
+        /// The number of consecutive failures.
         failures: u32,
         /// When a few are let through again.
         until: Timestamp,
@@ -307,7 +307,7 @@ pub enum Event {
     StepStarted {
         /// The step's path, e.g. `3` or `3.on_failure.1`.
         step: String,
-        /// What progress calls it.
+        /// The step's display name.
         name: String,
         /// Which try this is, from 1.
         attempt: u32,
@@ -323,11 +323,11 @@ pub enum Event {
         step: String,
         /// Which try this was.
         attempt: u32,
-        /// Why it failed.
+        /// The failure.
         failure: Failure,
-        /// What follows: another try, the next step, or the end of the phase.
+        /// The next act: another try, the next step, or the end of the phase.
         then: AfterFailure,
-        /// How long it took.
+        /// The duration of the try.
         duration_ms: u64,
         /// Where its output stands in the log files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,7 +340,7 @@ pub enum Event {
         /// The step's id in the workflow.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// What progress calls it.
+        /// The step's display name.
         name: String,
         /// The condition.
         when: String,
@@ -356,19 +356,19 @@ pub enum Event {
         /// The model, if it said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// Whether it goes on with a conversation of an earlier try.
+        /// Set if it resumes the session of an earlier try.
         #[serde(default, skip_serializing_if = "is_false")]
         resumed: bool,
     },
-    /// What an agent is doing; one record tells of what it did in a few seconds.
+    /// An agent used tools; one record covers a few seconds.
     AgentToolUsed {
         /// The step's path.
         step: String,
         /// The tool it used last.
         tool: String,
-        /// What it used it for, in one line.
+        /// The purpose of that use, in one line.
         about: String,
-        /// How many tools it used since the last such record.
+        /// The number of tool uses since the last such record.
         uses: u32,
     },
     /// An agent reported what it used.
@@ -386,7 +386,7 @@ pub enum Event {
         /// The model, if it said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// Whether its provider served it: it was not turned away by a limit or for want of room.
+        /// Set if the provider served it: no usage limit and no lack of capacity turned it away.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         served: bool,
         /// True if the cost was computed from tokens because the agent did not tell all of it.
@@ -402,16 +402,16 @@ pub enum Event {
         step: String,
         /// The agent's name.
         agent: String,
-        /// What, for people.
+        /// The warning, for people.
         message: String,
     },
     /// An attempt was given up by no fault of its item: it counts as not made.
     AgentReleased {
-        /// Why, for people.
+        /// The reason of the release, for people.
         reason: String,
-        /// How long it took.
+        /// The duration of the attempt.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the attempt.
         #[serde(default)]
         cost_usd: f64,
     },
@@ -421,7 +421,7 @@ pub enum Event {
     QuotaPaused(Box<QuotaPaused>),
     /// A limit comes closer.
     QuotaWarned {
-        /// How much of it is used, from 0 to 1.
+        /// The used share of the limit, from 0 to 1.
         share: f64,
         /// Which limit, in the provider's words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -436,16 +436,16 @@ pub enum Event {
     BudgetExceeded {
         /// Whose money.
         scope: BudgetScope,
-        /// What was set aside.
+        /// The budget.
         limit_usd: f64,
-        /// What was spent.
+        /// The amount spent.
         spent_usd: f64,
     },
     /// Fewer or more attempts may be under way at once than before.
     ConcurrencyChanged {
-        /// How many.
+        /// The new maximum.
         max: u32,
-        /// Why, for people.
+        /// The reason of the change, for people.
         reason: String,
     },
     /// A worktree was made: the job's, or an agent's.
@@ -465,16 +465,16 @@ pub enum Event {
         target: String,
         /// The target's new commit.
         commit: String,
-        /// How many commits came with it.
+        /// The number of merged commits.
         commits: u64,
     },
     /// A worktree was kept: the job's, or that of a failed item.
     WorktreePreserved {
         /// Where; or the reference that holds it, if it begins with `refs/`.
         path: String,
-        /// Why.
+        /// The reason why it was kept.
         reason: String,
-        /// What an attempt of an item left behind in it.
+        /// The artifacts of an item's attempt in it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<Box<LeftBehind>>,
     },
@@ -514,27 +514,27 @@ pub enum Event {
     ResolutionCompleted {
         /// The commit that holds the item's work and what it conflicted with.
         commit: String,
-        /// How many commits the item's branch has with it.
+        /// The number of commits on the item's branch, this one included.
         commits: u64,
-        /// How long it took.
+        /// The duration of the resolution.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the resolution.
         #[serde(default)]
         cost_usd: f64,
     },
     /// The conflict of an item could not be resolved.
     ResolutionFailed {
-        /// Why.
+        /// The failure of the resolution.
         failure: Failure,
-        /// How long it took.
+        /// The duration of the resolution.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the resolution.
         #[serde(default)]
         cost_usd: f64,
     },
     /// A step changed git settings or hooks that would run code; they were put back.
     GitTampering {
-        /// What was changed and put back.
+        /// The changes that were reverted.
         changes: Vec<String>,
     },
     /// The checkout of the target branch is about to be brought to the merge. Written before
@@ -543,7 +543,7 @@ pub enum Event {
     /// The user's checkout changed while the job ran, other than by the job's own merge. It was
     /// left as it is: the user may have worked in it.
     CheckoutChanged {
-        /// What changed.
+        /// The changes.
         changes: Vec<CheckoutChange>,
     },
     /// The job's branch changes files that decide what runs, or who may agree to what, in later

@@ -1,4 +1,4 @@
-//! Why an attempt did not succeed.
+//! Failures: the reasons why attempts do not succeed.
 //!
 //! A failure of a step or an agent is data: it is recorded, shown, and decided
 //! upon. An error, in contrast, is prodigy not being able to do its work.
@@ -17,9 +17,9 @@ use crate::nearest::did_you_mean;
 /// for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
-    /// What went wrong, for code.
+    /// The reason code.
     pub kind: FailureKind,
-    /// What went wrong, for people: one line, no full stop.
+    /// The failure message, for people: one line, no full stop.
     pub message: String,
     /// The code the process ended with; a signal is reported as 128 plus its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Failure {
     /// The last lines of output, masked and bounded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output_tail: String,
-    /// What it was before it was known that something outside may have been changed.
+    /// The reason code before it was known that something outside may have been changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureKind>,
 }
@@ -185,7 +185,7 @@ reason_codes! {
     PartialExternalWrite = "partial_external_write" (Commit, Review);
     /// It could not be found out whether something outside was changed.
     EffectCheckFailed = "effect_check_failed" (Commit, Review);
-    /// What was changed outside could not be undone.
+    /// A change outside could not be undone.
     CompensationFailed = "compensation_failed" (Commit, Review);
     /// The same work was done before, with another input.
     IdempotencyConflict = "idempotency_conflict" (Commit, Review);
@@ -197,7 +197,7 @@ reason_codes! {
     Cancelled = "cancelled" (Control, Never);
     /// Prodigy could not do its own work.
     InternalError = "internal_error" (Internal, Review);
-    /// What was stored cannot be read any more.
+    /// A stored record cannot be read any more.
     CorruptRecord = "corrupt_record" (Internal, Review);
     /// The reason was lost and had to be guessed.
     Reconstructed = "reconstructed" (Internal, Review);
@@ -205,7 +205,7 @@ reason_codes! {
     Unclassified = "unclassified" (Internal, Review);
 }
 
-/// What kind of reason a reason code is.
+/// The class of a reason code.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -231,7 +231,7 @@ pub enum Class {
     Internal,
 }
 
-/// What becomes of a dead letter if no policy says otherwise.
+/// The action for a dead letter if no policy says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DefaultAction {
     /// It may be replayed by itself.
@@ -299,8 +299,8 @@ impl Failure {
 
     /// Returns the same failure, given that something outside may have been changed.
     ///
-    /// What cut a step off says nothing about how far it had come. What a command says of
-    /// itself stays as it is.
+    /// The cause of a cut-off says nothing about how far the step had come. A reason code that a
+    /// command reports itself stays as it is.
     #[must_use]
     pub fn uncertain(mut self) -> Self {
         if self.kind.is_cut_off() {

@@ -138,7 +138,7 @@ impl TryFrom<String> for AgentId {
     }
 }
 
-/// What the job's own steps go by where an item has its id.
+/// The name that stands for the job's own steps where an item has its id.
 pub const OWN_STEPS: &str = "workflow";
 
 impl ItemId {

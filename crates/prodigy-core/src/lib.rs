@@ -1,4 +1,4 @@
-//! What prodigy knows, with no I/O.
+//! The domain model of prodigy, with no I/O.
 //!
 //! Everything here is a value or a function of values: the workflow, the
 //! templates and expressions, the policies, the events, and the job that the

@@ -1,4 +1,4 @@
-//! How the items of a job fared, and what their failures have in common.
+//! Metrics of a job's items, and the patterns of their failures.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -11,7 +11,7 @@ use crate::{
     signature::{Signature, error_type},
 };
 
-/// How often an error type must occur to be called a pattern.
+/// The number of occurrences from which an error type is called a pattern.
 const RECURRING: u64 = 3;
 /// The most different messages that are counted one by one.
 const MOST_PATTERNS: usize = 200;
@@ -19,18 +19,18 @@ const MOST_PATTERNS: usize = 200;
 /// The numbers of a job with items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorMetrics {
-    /// How many items there are.
+    /// The number of items.
     pub total_items: u64,
-    /// How many of them succeeded.
+    /// The number of items that succeeded.
     pub successful: u64,
-    /// How many of them failed for good.
+    /// The number of items that failed for good.
     pub failed: u64,
-    /// How many of them were passed over.
+    /// The number of skipped items.
     pub skipped: u64,
     /// The failed items as a part of all items, from 0 to 1.
     pub failure_rate: f64,
-    /// How often each error type was the last word on an item. Failures after which an
-    /// item was tried again do not count.
+    /// The number of items by the error type of their final failure. Failures after which an
+    /// item was retried do not count.
     pub error_types: BTreeMap<String, u64>,
     /// The error types that occurred three times or more, the most frequent first.
     pub failure_patterns: Vec<FailurePattern>,
@@ -41,9 +41,9 @@ pub struct ErrorMetrics {
 pub struct FailurePattern {
     /// The error type: `Timeout`, `CommandFailed`, ….
     pub pattern_type: String,
-    /// How often it occurred.
+    /// The number of occurrences.
     pub frequency: u64,
-    /// What to do about it.
+    /// The action to take.
     pub suggested_action: String,
     /// The message that it most often came with, without numbers and names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -53,7 +53,7 @@ pub struct FailurePattern {
 /// A failure that was counted, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Why the item failed.
+    /// The reason code of the item's failure.
     pub kind: FailureKind,
     /// The place of its pattern, if there was room for it.
     pattern: Option<u16>,
@@ -65,13 +65,13 @@ pub struct Counted {
 /// the same counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// How often each error type occurred.
+    /// The number of failures by error type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     error_types: BTreeMap<String, u64>,
-    /// How often each pattern of a signature occurred, in the order in which they came up.
+    /// The number of failures by signature pattern, in the order in which they came up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     patterns: Vec<(String, u64)>,
-    /// How many failures had a pattern that there was no room for.
+    /// The number of failures whose pattern there was no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     other: u64,
 }

@@ -142,7 +142,7 @@ fn part(name: &str, definition: &Value) -> String {
     }
 }
 
-/// What is said of a reason code that prodigy itself never gives.
+/// The note on a reason code that prodigy itself never sets.
 const ONLY_BY_STEPS: &str = " Only a step sets it, with `PRODIGY_RESULT_FILE`.";
 
 /// Returns the reference page of reason codes, in Markdown.

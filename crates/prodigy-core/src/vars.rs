@@ -34,7 +34,7 @@ pub enum Segment {
 /// It reads, compares and is written as one flat tree, whatever it lies over.
 #[derive(Clone, Debug, Default)]
 pub struct Vars {
-    /// What is seen where `roots` has nothing of that name.
+    /// The variables to look in when `roots` has none of that name.
     base: Option<Arc<Self>>,
     roots: Map<String, Value>,
 }
@@ -46,7 +46,7 @@ pub struct SavedRoots(Vec<(&'static str, Option<Value>)>);
 impl Vars {
     /// Creates variables that see those of `base` without copying them.
     ///
-    /// What is set afterwards hides what the base has of that name; the base
+    /// A variable that is set afterwards hides the base's variable of that name; the base
     /// itself never changes.
     pub fn over(base: Arc<Self>) -> Self {
         Self { base: Some(base), roots: Map::new() }

@@ -99,7 +99,7 @@ pub fn witnesses(layout: &Layout, job: &JobId, last: u64) -> Result<Vec<Witness>
 
 /// Returns the last record of a job that the audit trail knows of.
 ///
-/// What it knew before somebody accepted that the end is lost does not count any more.
+/// Records before the last accepted loss of the journal's end do not count.
 fn in_trail(layout: &Layout, job: &JobId) -> Result<u64, audit::Error> {
     let mut known = 0;
     for record in audit::read(layout)? {

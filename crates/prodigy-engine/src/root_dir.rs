@@ -29,7 +29,7 @@ use crate::store::plainly;
 /// The most links that one path may lead through, and swaps that are waited out.
 const LINKS: u32 = 40;
 
-/// Why a path beneath a directory was not opened.
+/// The reason that a path beneath a directory was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is absolute, or goes up.
@@ -82,7 +82,7 @@ impl From<Errno> for Error {
     }
 }
 
-/// What becomes of a symbolic link at the end of a path.
+/// The treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalLink {
     /// It is followed if it stays inside.
@@ -91,7 +91,7 @@ pub enum FinalLink {
     Keep,
 }
 
-/// What becomes of directories that are missing on the way.
+/// The treatment of missing parent directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingDirs {
     /// They are made.

@@ -24,7 +24,7 @@ pub fn survive_file_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// What asks a run to stop, and why.
+/// The request to stop a run, and its reason.
 #[derive(Clone, Default)]
 pub struct Shutdown {
     stop: Stop,

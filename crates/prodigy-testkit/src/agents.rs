@@ -60,7 +60,7 @@ pub struct AgentPackage {
     pub version: &'static str,
     /// Where to get it.
     pub url: String,
-    /// What its bytes add up to; without it the machine is of an unknown kind.
+    /// The checksum of the package; `None` on an unknown kind of machine.
     pub integrity: Option<&'static str>,
     /// The program in it.
     program: String,

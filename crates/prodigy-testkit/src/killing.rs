@@ -20,10 +20,10 @@ const BURST: Duration = Duration::from_millis(300);
 /// The longest that processes of a finished job may linger.
 const LINGER_LIMIT: Duration = Duration::from_secs(20);
 
-/// How often a run is killed at most in one trial.
+/// The maximum number of kills in one trial.
 const MOST_KILLS: u64 = 4;
 
-/// How often prodigy is started at most in one trial, so that a job that never ends is noticed.
+/// The maximum number of starts of prodigy in one trial, so that a job that never ends is noticed.
 const MOST_STARTS: u32 = 12;
 
 /// The time between two looks at the journals when a record is waited for.
@@ -32,22 +32,22 @@ const LOOK_EVERY: Duration = Duration::from_micros(100);
 /// A trial that went well.
 #[derive(Clone, Debug)]
 pub struct Survived {
-    /// How often prodigy was started.
+    /// The number of starts of prodigy.
     pub starts: u32,
-    /// How often it was killed.
+    /// The number of kills.
     pub kills: u32,
     /// The kills among these that came right after a record, by its kind.
     pub by_kind: KillsByKind,
-    /// How long all of it took.
+    /// The duration of the whole trial.
     pub duration: Duration,
 }
 
 /// A trial that did not.
 #[derive(Debug)]
 pub struct Broken {
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What was done and seen.
+    /// The log of the trial.
     pub transcript: String,
     /// The world in which it happened.
     pub world: World,
@@ -62,7 +62,7 @@ impl std::fmt::Display for Broken {
 /// A workflow that is started, killed and resumed in a world of its own.
 pub(crate) struct Trial {
     pub(crate) world: World,
-    /// How often prodigy was killed.
+    /// The number of kills of prodigy.
     pub(crate) kills: u32,
     by_kind: KillsByKind,
     file: String,
@@ -135,7 +135,7 @@ impl Trial {
 
     /// Starts, kills and resumes until the job is done, and returns the job.
     ///
-    /// What must hold after each kill is checked by `after_kill`, which gets the job.
+    /// After each kill, `after_kill` gets the job and checks what must hold.
     pub(crate) fn until_done(
         &mut self,
         span: Duration,

@@ -1,16 +1,16 @@
-//! What the attempts at items wrote down themselves, where prodigy has no hand in it.
+//! The ledger that the attempts at items write themselves, without prodigy.
 //!
 //! An attempt writes `start ITEM ATTEMPT` when it begins and `end ITEM ATTEMPT` when its work is
 //! done. It writes `overlap ITEM ATTEMPT` if another attempt at the same item still lives.
 
 use std::collections::BTreeMap;
 
-/// What the attempts at one item wrote down.
+/// The ledger entries of the attempts at one item.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
     /// The numbers of the attempts that began, in order; one that was cut off may be there again.
     pub(crate) starts: Vec<u32>,
-    /// How many attempts did their work.
+    /// The number of attempts that finished their work.
     pub(crate) ends: u32,
     running: Option<u32>,
 }

@@ -175,7 +175,7 @@ impl World {
     }
 }
 
-/// What a run of `prodigy` left on the screen.
+/// The exit code and the output of a run of `prodigy`.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The exit code; `None` if a signal ended it.

@@ -1,4 +1,4 @@
-//! What every work queue has to do, whatever it is made of.
+//! The rules for every work queue, whatever it is made of.
 //!
 //! A queue passes if [`queue_conforms`] returns; a rule that it breaks panics with its name.
 //! Everything is bounded: a wake-up that is lost fails within seconds.
@@ -17,9 +17,9 @@ use prodigy_core::{
 };
 use prodigy_engine::queue::{Assignment, Claim, FinishedAttempt, Outcome, Settled, WorkQueue};
 
-/// What is sure to happen has happened by then, on a machine however busy.
+/// The time by which an expected event has happened, even on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
-/// What must not happen is waited for this long.
+/// The time to wait for an event that must not happen.
 const SHORT: Duration = Duration::from_millis(30);
 
 const AGENTS: u32 = 12;

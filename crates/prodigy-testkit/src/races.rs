@@ -18,7 +18,7 @@ const JOB: &str = "races";
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What changes something outside: a line in a file, which shows how often it was done.
+/// The workflow; its side effect is a line in a file, which shows how often it was done.
 const WORKFLOW: &str = r#"
 name: races
 mode: mapreduce
@@ -44,11 +44,11 @@ map:
 /// Races that went well.
 #[derive(Clone, Copy, Debug)]
 pub struct Raced {
-    /// How many there were.
+    /// The number of races.
     pub races: u32,
-    /// How often both were at it at once, as far as one of them said that it waited.
+    /// The number of races in which one replay reported that it waited for the other.
     pub met: u32,
-    /// How long they took.
+    /// The duration of all races.
     pub duration: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What must be in the repository and on the disk once a job is done, and what must not.
+//! Checks of the repository and the disk once a job is done.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -11,11 +11,11 @@ pub(crate) struct Piece {
     pub(crate) id: String,
     /// Its file.
     pub(crate) file: String,
-    /// What its file has.
+    /// The content of its file.
     pub(crate) content: String,
     /// The subject of its commit.
     pub(crate) subject: String,
-    /// Whether it must be in `main`; otherwise nothing of it may be there.
+    /// True if it must be in `main`; otherwise nothing of it may be there.
     pub(crate) is_done: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Why a command could not do its work, as a person is told.
+//! Errors of commands, as a person is shown them.
 
 use std::{error::Error as StdError, fmt};
 
 use crate::exit::Exit;
 
-/// Why a command could not do its work.
+/// The error of a command.
 ///
 /// The message is lower case without a full stop; the hint names the next thing
 /// to do, with commands in backticks.

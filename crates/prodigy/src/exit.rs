@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How `prodigy` ends.
+/// The exit code of `prodigy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -23,7 +23,7 @@ pub(crate) enum Exit {
     Budget = 6,
     /// The work is done and waits to be merged.
     MergeOutstanding = 7,
-    /// What was to be replayed waits for somebody to agree.
+    /// The requested replays need approval.
     AwaitingApproval = 8,
     /// A workflow or configuration file is invalid, or the repository is not trusted.
     Invalid = 9,

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 /// The largest file that is read. No workflow comes near it; a larger file is the wrong one.
 pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Why a file could not be read.
+/// The reason that a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// It is not there.
@@ -51,7 +51,7 @@ pub(crate) enum Error {
     Refused {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -69,7 +69,7 @@ impl Error {
 
 /// Reads a text file.
 ///
-/// What the file is and how large it is is known before a byte is read.
+/// The type and the size of the file are checked before a byte is read.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let refused = |source: io::Error| {
         let path = path.to_owned();

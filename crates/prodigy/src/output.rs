@@ -1,4 +1,4 @@
-//! What people see: data on stdout, everything else on stderr.
+//! The output of a command: data on stdout, everything else on stderr.
 
 use std::{
     error::Error as _,
@@ -13,12 +13,12 @@ pub(crate) struct Output {
     stdout: Box<dyn Write>,
     stderr: Box<dyn Write>,
     color: bool,
-    /// Whether data may use colour.
+    /// True if data may use colour.
     data_color: bool,
     terminal: bool,
 }
 
-/// How a line of data looks where there are colours.
+/// The style of a line of data where colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Like all others.

@@ -41,7 +41,7 @@ const MODE_BITS: u32 = 0o7777;
 pub(crate) struct OutputFileError {
     /// The file as it was named.
     path: PathBuf,
-    /// Why.
+    /// The error of the operating system.
     source: io::Error,
 }
 

@@ -28,7 +28,7 @@ use crate::{
 /// Where the policy of a repository stands, from its root.
 pub(crate) const FILE: &str = governance::POLICY_FILE;
 
-/// What to do about a policy that cannot be used.
+/// The hint for a policy that cannot be used.
 const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is mended, nothing is \
                     decided over dead letters";
 

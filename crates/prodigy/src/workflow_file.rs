@@ -18,7 +18,7 @@ const STORED_LIMIT: u64 = 256 * 1024 * 1024;
 /// A workflow with the texts it was made of.
 #[derive(Clone)]
 pub(crate) struct File {
-    /// What it says.
+    /// The parsed workflow.
     pub(crate) loaded: Loaded,
     /// The text of the file itself.
     pub(crate) text: String,

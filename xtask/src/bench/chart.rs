@@ -9,7 +9,7 @@ const BAR: f64 = 300.0;
 const LINE: f64 = 30.0;
 const TOP: f64 = 46.0;
 const WIDTH: f64 = 940.0;
-/// How many limits fit in the width; a longer bar is cut off there, and its figure says so.
+/// The length of the longest bar, in limits; a longer one is cut off, and its figure says so.
 const MOST: f64 = 1.5;
 
 /// Colours for both schemes; text stays readable where a viewer knows neither.

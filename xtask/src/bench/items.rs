@@ -1,4 +1,4 @@
-//! What 100,000 items need: memory, the time to select them, the time to take up their job again.
+//! The needs of 100,000 items: memory, the time to select them, the time to resume their job.
 
 use std::{
     fmt::Write as _,
@@ -165,12 +165,12 @@ fn failed_as_meant(status: ExitStatus) -> Result<(), Error> {
     }
 }
 
-/// What the journal says about the run.
+/// The facts of the run, read from the journal.
 #[derive(Debug, Default, PartialEq)]
 struct Journal {
-    /// How many items ended well.
+    /// The number of items that succeeded.
     completed: u32,
-    /// How often the job failed.
+    /// The number of times the job failed.
     failures: usize,
     /// The seconds from the start of the map phase to the start of the first item.
     selecting: f64,

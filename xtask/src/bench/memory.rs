@@ -1,4 +1,4 @@
-//! How much memory prodigy needs while a step prints 2 GB.
+//! The memory that prodigy needs while a step prints 2 GB.
 
 use std::{
     collections::BTreeMap,

@@ -36,7 +36,7 @@ use crate::{
 /// and fails if a budget is missed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
-    /// What to measure [default: everything]
+    /// Benchmarks to run [default: all]
     which: Vec<Which>,
 
     /// Measure this binary instead of building one
@@ -57,7 +57,7 @@ pub(crate) struct BenchArgs {
     out: Option<PathBuf>,
 }
 
-/// What can be measured.
+/// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
     /// Starting and ending, and the size of the binary

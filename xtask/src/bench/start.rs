@@ -1,4 +1,4 @@
-//! How long `prodigy --version` takes, and how large the binary is.
+//! The time that `prodigy --version` takes, and the size of the binary.
 
 use std::{fs, path::Path, process::Command};
 

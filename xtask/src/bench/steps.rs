@@ -1,4 +1,4 @@
-//! What one more shell step costs, beside starting the shell itself.
+//! The cost of one more shell step, beside starting the shell itself.
 //!
 //! Two lengths of workflow are run and subtracted, so that starting prodigy, making
 //! the worktree and merging do not count. The floor is the same number of `sh -c :`,

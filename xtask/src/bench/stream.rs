@@ -1,4 +1,4 @@
-//! What it costs to listen to an agent that tells what it does.
+//! The cost of reading the event stream of an agent.
 //!
 //! An agent of our own prints events of 1 KB, as many in a second as a busy agent would. What
 //! the supervisor and our side of it spend on them is held against a plain copy of the same
@@ -22,10 +22,10 @@ use super::{memory::peak, table::Row, timing::Samples};
 use crate::error::Error;
 
 const ROUNDS: u32 = 3;
-/// How many events an agent prints in one round, and in each second.
+/// The number of events that an agent prints in one round, and in each second.
 const EVENTS: u32 = 5000;
 const PER_SECOND: u32 = 1000;
-/// How many events a flood has, of 1 KB each.
+/// The number of events in a flood, of 1 KB each.
 const FLOOD: u32 = 100_000;
 const LARGE_FLOOD: u32 = 1_000_000;
 
@@ -37,10 +37,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Print events as an agent does
 #[derive(clap::Args, Debug)]
 pub(crate) struct TellArgs {
-    /// How many
+    /// Number of events
     events: u32,
 
-    /// How many in each second [default: as many as possible]
+    /// Number of events per second [default: as many as possible]
     per_second: Option<u32>,
 }
 
@@ -170,7 +170,7 @@ fn flood(events: u32, copied: Duration, heard: &Listened) -> Vec<Row> {
     rows
 }
 
-/// What listening took.
+/// The CPU time and the peak memory of reading a stream.
 struct Listened {
     ours: Duration,
     supervisor: Duration,

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 /// One budget and what was measured for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// What was measured.
+    /// The name of the measurement.
     pub(crate) what: String,
     /// The best round, and the median.
     pub(crate) measured: String,
-    /// What it is held against.
+    /// The figure that it is compared with.
     pub(crate) floor: String,
     /// The best round divided by the floor or the budget.
     pub(crate) ratio: f64,
-    /// What it may be, in words.
+    /// The budget, in words.
     pub(crate) budget: String,
     /// The largest ratio allowed; `None` for a figure that is only shown.
     pub(crate) limit: Option<f64>,

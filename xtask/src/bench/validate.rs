@@ -1,4 +1,4 @@
-//! How long checking a large workflow file takes.
+//! The time that checking a large workflow file takes.
 
 use std::{fmt::Write as _, path::Path};
 

@@ -1,4 +1,4 @@
-//! What a stream tells people besides its notices.
+//! Facts of a stream for people, besides its notices.
 
 use super::{
     Heard, StreamDialect,
@@ -6,7 +6,7 @@ use super::{
 };
 
 partial! {
-    /// What every event has.
+    /// The field that every event has.
     Head { kind = "type" }
 }
 

@@ -20,12 +20,12 @@ const TASKS: &str = "background_tasks_changed";
 const SHELL: &str = "local_bash";
 
 partial! {
-    /// What every event has.
+    /// The fields that every event has.
     Head { kind = "type", subtype }
 }
 
 partial! {
-    /// What the program tells about itself.
+    /// An event of the program about itself.
     System {
         session_id, model, cwd, permission_mode = "permissionMode",
         attempt, error_status, error,
@@ -47,7 +47,7 @@ partial! {
 }
 
 partial! {
-    /// What was said.
+    /// A message.
     Message { id, model, content, usage }
 }
 
@@ -57,7 +57,7 @@ partial! {
 }
 
 partial! {
-    /// What a message has used so far.
+    /// The tokens that a message has used so far.
     Tokens {
         input = "input_tokens", output = "output_tokens",
         cache_read = "cache_read_input_tokens", cache_write = "cache_creation_input_tokens",
@@ -65,7 +65,7 @@ partial! {
 }
 
 partial! {
-    /// What tools are given that says what they are used for.
+    /// The fields of a tool's input that describe its use.
     Input {
         command, file_path, notebook_path, path, pattern, url, query, skill, description, prompt,
     }
@@ -82,7 +82,7 @@ partial! {
 }
 
 partial! {
-    /// What the model writes.
+    /// A streamed piece of the model's output.
     Delta { kind = "type", usage }
 }
 

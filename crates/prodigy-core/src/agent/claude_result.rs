@@ -15,7 +15,7 @@ use super::{
 use crate::{classify::of_text, failure::FailureKind};
 
 partial! {
-    /// What the agent came to.
+    /// The result of the agent.
     Told {
         subtype, is_error, result, structured_output, num_turns, errors,
         stop_reason, terminal_reason, api_error, api_error_status,
@@ -25,7 +25,7 @@ partial! {
 }
 
 partial! {
-    /// What one model was used for.
+    /// The usage of one model.
     ModelUsage {
         input = "inputTokens", output = "outputTokens", cost = "costUSD",
         cache_read = "cacheReadInputTokens", cache_write = "cacheCreationInputTokens",

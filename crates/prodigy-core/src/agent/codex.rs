@@ -30,7 +30,7 @@ partial! {
 }
 
 partial! {
-    /// What the whole thread has used.
+    /// The usage of the whole thread.
     Tokens {
         input = "input_tokens", cached = "cached_input_tokens",
         written = "cache_write_input_tokens", output = "output_tokens",
@@ -38,11 +38,11 @@ partial! {
 }
 
 partial! {
-    /// Why something failed.
+    /// The message of an error.
     Complaint { message }
 }
 
-/// What the program says when something goes wrong, in lower case, and what it means.
+/// The texts of errors, in lower case, each with its failure kind.
 const COMPLAINTS: &[(&str, FailureKind)] = &[
     ("is at capacity", FailureKind::ProviderOverloaded),
     ("experiencing high demand", FailureKind::ProviderOverloaded),

@@ -7,7 +7,7 @@ use std::{
 
 use super::Usage;
 
-/// How many messages are remembered. Agents below an agent speak in turns, so the message that
+/// The number of messages that are remembered. Subagents speak in turns, so the message that
 /// goes on is among the last ones.
 const RECENT: usize = 64;
 
@@ -19,9 +19,9 @@ const RECENT: usize = 64;
 pub(super) struct Counter {
     /// The last messages since the last result, and what was counted for them.
     recent: VecDeque<(u64, Usage)>,
-    /// What results said.
+    /// The usage that results reported.
     settled: Usage,
-    /// What messages since the last result said.
+    /// The usage that messages reported since the last result.
     running: Usage,
 }
 

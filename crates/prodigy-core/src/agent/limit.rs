@@ -21,7 +21,7 @@ pub struct Limit {
     /// Which limit it is, in the provider's words, e.g. `five_hour`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
-    /// What the provider said, for people.
+    /// The provider's message, for people.
     pub message: String,
 }
 
@@ -60,7 +60,7 @@ pub enum LimitKind {
 }
 
 partial! {
-    /// What the provider says about the limits of the account.
+    /// The provider's report on the limits of the account.
     Info {
         status, resets_at = "resetsAt", window = "rateLimitType", utilization,
         windows = "unifiedWindows",
@@ -71,19 +71,19 @@ partial! {
 }
 
 partial! {
-    /// How far one limit is used up.
+    /// The utilization of one limit.
     Window { utilization, resets_at = "resetsAt" }
 }
 
-/// What an event about the limits of the account says.
+/// The content of an event about the limits of the account.
 pub(super) struct RateLimit {
     /// The limit that stands in the way.
     pub(super) limit: Option<Limit>,
-    /// How far each limit is used up.
+    /// The utilization of each limit.
     pub(super) windows: Vec<UsedWindow>,
 }
 
-/// How far one limit is used up, and when it begins anew.
+/// The utilization of one limit, and the time of its reset.
 pub(super) struct UsedWindow {
     pub(super) name: String,
     pub(super) share: f64,

@@ -12,7 +12,7 @@ use crate::{Timestamp, classify::last_words, signature::without_escapes};
 const MOST_BYTES: usize = 16 * 1024;
 /// The longest sentence about a limit.
 const MESSAGE_CHARS: usize = 300;
-/// How many words can stand between `your` and `limit`.
+/// The maximum number of words between `your` and `limit`.
 const BETWEEN: usize = 6;
 
 /// Words by which an account has run out of what only money brings.
@@ -81,7 +81,7 @@ const OTHERS: &[&str] = &[
     "disk",
 ];
 
-/// How a line begins, in lower case, by which a program says that it has reached a limit.
+/// The beginnings of lines, in lower case, that report a limit that was reached.
 const BEGINNINGS: &[&str] = &[
     "claude ai usage limit reached",
     "claude usage limit reached",
@@ -101,7 +101,7 @@ const BEGINNINGS: &[&str] = &[
     "your credit balance is too low",
 ];
 
-/// How a line begins, in lower case, by which a program says that its account cannot be used.
+/// The beginnings of lines, in lower case, that report an account that cannot be used.
 const NO_ACCESS: &[&str] = &[
     "invalid api key",
     "incorrect api key",
@@ -117,7 +117,7 @@ const NO_ACCESS: &[&str] = &[
     "anthropic.authenticationerror",
 ];
 
-/// What can stand before that.
+/// The words that can stand before these beginnings.
 const OPENINGS: &[&str] = &["fatal", "api", "error", "agent", "claude", "codex"];
 
 /// Words that stand between a limit and what is said of it.

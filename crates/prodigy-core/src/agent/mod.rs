@@ -1,7 +1,7 @@
-//! What agents say: their streams, what they used, and what their answers are worth.
+//! The output of agents: their streams, their usage, and the judgement of their answers.
 //!
-//! Everything here is pure. A line of a stream comes in, and what it means comes out; nobody
-//! here starts a process or knows a worktree.
+//! Everything here is pure. A line of a stream comes in, and its meaning comes out; no code here
+//! starts a process or knows a worktree.
 
 mod account;
 mod claude;

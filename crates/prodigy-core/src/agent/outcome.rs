@@ -1,4 +1,4 @@
-//! What a run of an agent came to.
+//! The outcome of an agent's run.
 //!
 //! Exit codes lie, and so do single fields of results. All the evidence there is leads to
 //! exactly one conclusion here.
@@ -20,23 +20,23 @@ use crate::{
 
 /// The longest sentence about a failure.
 const MESSAGE_CHARS: usize = 400;
-/// How much of what a program complains about is looked at.
+/// The number of bytes of standard error that are searched for complaints.
 const COMPLAINT_BYTES: usize = 8 * 1024;
 
 /// All that is known about a run of an agent that is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// How its process ended.
+    /// The way in which its process ended.
     ///
     /// An agent that lingers after its last answer and is ended for that has exited with 0.
     pub end: ProcessEnd,
-    /// Whether the kernel ended a process for want of memory meanwhile.
+    /// True if the kernel killed a process for lack of memory during the run.
     pub oom_killed: bool,
-    /// What it printed to its standard output.
+    /// The stream that it printed to its standard output.
     pub heard: &'a Heard,
     /// The end of what it printed to its standard error.
     pub stderr: &'a str,
-    /// Whether it was asked to answer in the form of a schema.
+    /// True if the agent was asked to answer in the form of a schema.
     pub wants_structured: bool,
     /// The moment at which it ended.
     pub now: Timestamp,
@@ -44,18 +44,18 @@ pub struct Evidence<'a> {
     pub zone: &'a TimeZone,
 }
 
-/// What a run of an agent came to, with all that is worth keeping of it.
+/// The outcome of an agent's run, with all that is worth keeping of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunReport {
-    /// What the agent said at the end; empty if it never came to that.
+    /// The agent's final answer; empty if there is none.
     pub answer: String,
     /// The answer in the form of the schema.
     pub structured: Option<Value>,
-    /// What it used, as far as it said so.
+    /// The usage, as far as the agent reported it.
     pub usage: Usage,
-    /// What that cost by its own estimate.
+    /// The cost by the agent's own estimate.
     pub cost_usd: Option<f64>,
-    /// How often it was its turn.
+    /// The number of turns.
     pub turns: Option<u32>,
     /// The name under which it can go on later.
     pub session: Option<String>,
@@ -65,11 +65,11 @@ pub struct RunReport {
     ///
     /// That is no failure by itself: who knows the worktree can tell whether the work was done.
     pub denied: Vec<Denied>,
-    /// Whether it answered.
+    /// The conclusion: answered, limited or failed.
     pub conclusion: Conclusion,
 }
 
-/// Whether an agent answered.
+/// The conclusion about a run: answered, limited or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conclusion {
     /// It did. What the answer is worth is seen in the worktree.
@@ -78,9 +78,9 @@ pub enum Conclusion {
     Limited(Limit),
     /// It did not.
     Failed {
-        /// Why, for code.
+        /// The reason of the failure, for code.
         kind: FailureKind,
-        /// Why, for people: one line, no full stop.
+        /// The reason of the failure, for people: one line, no full stop.
         message: String,
     },
 }

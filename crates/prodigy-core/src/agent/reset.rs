@@ -9,10 +9,10 @@ use jiff::{
 use super::limit::moment;
 use crate::Timestamp;
 
-/// What stands before the moment at which a limit is lifted.
+/// The words that stand before the moment at which a limit is lifted.
 const CUES: &[&str] =
     &["limit reached|", "resets", "reset", "try again", "regain access", "available again"];
-/// How much of a text after a cue can belong to a moment.
+/// The maximum number of words after a cue that can belong to a moment.
 const MOST_WORDS: usize = 16;
 /// Agents leave out the seconds, so that a moment that has only just passed is meant.
 const JUST_PASSED: SignedDuration = SignedDuration::from_mins(2);
@@ -30,7 +30,7 @@ pub(super) fn find(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timest
     })
 }
 
-/// What was found of a moment.
+/// The parts of a moment that were found.
 #[derive(Default)]
 struct Parts {
     year: Option<i16>,

@@ -1,4 +1,4 @@
-//! Whether a provider served an agent.
+//! Decides if a provider served an agent.
 
 use super::Usage;
 use crate::failure::FailureKind;

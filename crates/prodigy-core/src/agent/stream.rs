@@ -20,9 +20,9 @@ pub(super) const SPOKEN_BYTES: usize = 16 * 1024;
 pub(super) const RESULT_BYTES: usize = 2 * 1024;
 /// The longest line about what a tool is used for.
 pub(super) const ABOUT_CHARS: usize = 120;
-/// How many denied tools are remembered.
+/// The maximum number of denied tools that are remembered.
 pub(super) const DENIALS: usize = 20;
-/// How much is kept of the lines that are no events.
+/// The number of bytes kept of the lines that are no events.
 const LAST_WORDS_BYTES: usize = 4096;
 
 /// The way in which an agent writes its stream.
@@ -46,24 +46,24 @@ pub enum Notice {
         model: Option<String>,
         /// The directory it works in.
         cwd: Option<String>,
-        /// What it may do without asking, in its own words.
+        /// The permission mode, in the agent's words.
         permission_mode: Option<String>,
     },
     /// It uses a tool.
     Tool {
         /// The tool, in the agent's words.
         name: String,
-        /// What for: the command, the path. One short line without control characters.
+        /// The purpose: the command, the path. One short line without control characters.
         about: String,
     },
     /// It said something.
     Spoke {
-        /// What it said, from its beginning.
+        /// The text, from its beginning.
         text: String,
     },
     /// A tool failed or was not allowed.
     ToolFailed {
-        /// What it answered, from its beginning.
+        /// The tool's answer, from its beginning.
         text: String,
     },
     /// The agent used more. This is all that it used so far.
@@ -72,14 +72,14 @@ pub enum Notice {
     Retrying {
         /// Which try failed, from 1.
         attempt: u32,
-        /// What the server answered.
+        /// The status that the server returned.
         status: Option<u16>,
-        /// Why, in the agent's words.
+        /// The reason, in the agent's words.
         error: String,
     },
     /// A limit of the account keeps the agent from going on.
     Limit(Limit),
-    /// How much of a limit of the account is used up.
+    /// The utilization of a limit of the account.
     Utilization {
         /// The limit, in the provider's words.
         window: String,
@@ -99,7 +99,7 @@ pub enum Notice {
 pub struct Denied {
     /// The tool, in the agent's words.
     pub tool: String,
-    /// What for: the command, the path. One short line without control characters.
+    /// The purpose: the command, the path. One short line without control characters.
     pub about: String,
 }
 
@@ -113,18 +113,18 @@ pub struct Heard {
     pub(super) session: Option<String>,
     pub(super) model: Option<String>,
     pub(super) counter: Counter,
-    /// What earlier processes of the same session used.
+    /// The usage of earlier processes of the same session.
     before: Usage,
-    /// What they cost.
+    /// The cost of these processes.
     before_usd: f64,
     pub(super) cost_usd: Option<f64>,
     /// The last words of the agent's model, cut; nothing if the program said something since.
     pub(super) spoken: String,
     /// The size of what it said last, in words, if that is too large to be kept.
     pub(super) oversize: Option<String>,
-    /// How many tools it used.
+    /// The number of tools that the agent used.
     pub(super) tools: u64,
-    /// What went wrong last, if nothing went well since.
+    /// The last error, if nothing succeeded since.
     pub(super) trouble: Option<Trouble>,
     /// The limit that stands in the way, if nothing went well since.
     pub(super) limit: Option<Limit>,
@@ -134,7 +134,7 @@ pub struct Heard {
     pub(super) is_at_rest: bool,
     /// Set while agents below it work in the background; it speaks again when they are done.
     pub(super) has_background: bool,
-    /// Whether a result began that cannot be read.
+    /// True if a result began that cannot be read.
     pub(super) is_torn: bool,
     /// Turns of the results before the last one and of the last one.
     pub(super) turns: Option<u32>,
@@ -145,7 +145,7 @@ pub struct Heard {
     last_words: String,
 }
 
-/// What an agent's result says.
+/// The content of an agent's result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ending {
     /// The answer.
@@ -156,7 +156,7 @@ pub(super) struct Ending {
     pub(super) oversize: Option<String>,
     /// Set if its text is what the model said last, and not what the program says.
     pub(super) is_of_model: bool,
-    /// What went wrong, if it did.
+    /// The error that the result reports, if any.
     pub(super) trouble: Option<Trouble>,
 }
 

@@ -1,13 +1,13 @@
-//! What goes wrong while an agent works.
+//! Errors while an agent works.
 
 use crate::failure::FailureKind;
 
 /// Something that went wrong, as an agent tells it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Trouble {
-    /// What it is for certain.
+    /// The failure kind, if it is certain.
     pub(super) kind: Option<FailureKind>,
-    /// What the agent says about it.
+    /// The agent's text about it.
     pub(super) text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent used.
+//! The usage of an agent.
 
 use std::ops::AddAssign;
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// The tokens that an agent used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// What it read that was not in a cache.
+    /// The input tokens that were not in a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_tokens: u64,
-    /// What it wrote.
+    /// The output tokens.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub output_tokens: u64,
-    /// What it read from a cache.
+    /// The input tokens that were read from a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_read_tokens: u64,
-    /// What it put into a cache.
+    /// The input tokens that were written to a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
 }

@@ -2,7 +2,7 @@
 
 use crate::signature::without_escapes;
 
-/// What stands where something was cut off.
+/// The mark where a text was cut off.
 const CUT: char = '…';
 
 /// Returns a text as one line of at most so many characters, without anything that a

@@ -1,4 +1,4 @@
-//! How one record follows another.
+//! The hash chain of the records.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use crate::{Timestamp, canonical};
 
 /// The field that is not part of what is hashed.
 const HASH: &str = "hash";
-/// How many digits a hash has.
+/// The number of digits of a hash.
 const DIGITS: usize = 64;
 
 /// The last record of a chain, or of the beginning of one: its number and its hash.
@@ -22,7 +22,7 @@ pub struct ChainHead {
     pub hash: String,
 }
 
-/// What is wrong with a line of the audit trail.
+/// The flaw of a line of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFlaw {
     /// It is no record.

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, event::IdentityKind, ids::JobId};
 
-/// What was done, or was to be done, to a dead letter.
+/// The action on a dead letter, done or attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditAction {
     /// The item is tried again.
     Replay,
-    /// What was already done outside counts as the result.
+    /// The entry is marked as done without running again.
     Adopt,
     /// The entry is closed without a result.
     Drop,
@@ -27,7 +27,7 @@ pub enum AuditAction {
     Edit,
     /// The world is asked what an attempt did to it.
     Check,
-    /// What an attempt did outside is undone.
+    /// The side effects of an attempt are undone.
     Compensate,
     /// Somebody is asked to approve.
     RequestApproval,
@@ -47,7 +47,7 @@ pub enum AuditAction {
     ConfirmPolicy,
 }
 
-/// What became of it.
+/// The outcome of the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditOutcome {
@@ -63,38 +63,38 @@ pub enum AuditOutcome {
     Refused,
 }
 
-/// What a record says, before it has its place in the chain.
+/// The content of a record, before it has its place in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewRecord {
-    /// Who.
+    /// The actor's name.
     pub actor: String,
-    /// How sure that is.
+    /// The proof of the actor's identity: asserted or signed.
     pub identity: IdentityKind,
-    /// What.
+    /// The action.
     pub action: AuditAction,
     /// The job of the entry.
     #[schemars(with = "String")]
     pub job: JobId,
     /// The item of the entry; empty if the record is about a group of entries.
     pub entry: String,
-    /// How many entries the group has.
+    /// The number of entries in the group.
     pub entries: Option<u64>,
     /// The revision of the entry that was decided about; 0 for a group.
     pub revision: u32,
-    /// What the policy decided, as the word for its verdict.
+    /// The verdict of the policy, as a word.
     pub decision: Option<String>,
     /// The rule that decided.
     pub rule: Option<String>,
     /// The policy that the rule is from.
     pub policy_snapshot: Option<String>,
-    /// What an approver was shown, as its digest.
+    /// The digest of the content that was shown to the approver.
     pub digest: Option<String>,
-    /// Why, in the words of the actor.
+    /// The reason, in the words of the actor.
     pub reason: Option<String>,
     /// The last record that the job's journal had; it was on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_seq: Option<u64>,
-    /// What became of it.
+    /// The outcome of the action.
     pub outcome: AuditOutcome,
     /// Where the record comes from; older records do not say it.
     #[serde(flatten)]
@@ -110,7 +110,7 @@ pub struct RecordOrigin {
     /// The name of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Whether the process was started by a running step.
+    /// True if the process was started by a running step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automation: Option<bool>,
 }
@@ -122,7 +122,7 @@ pub struct AuditRecord {
     pub seq: u64,
     /// When it was recorded.
     pub ts: Timestamp,
-    /// What it says.
+    /// The content of the record.
     #[serde(flatten)]
     pub said: NewRecord,
     /// The hash of the record before it.

@@ -2,37 +2,37 @@
 
 use super::{ChainFlaw, ChainHead};
 
-/// What a check of an audit trail found.
+/// The result of the verification of an audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
     /// Every record is there and is what was recorded.
     Whole {
         /// The last record.
         head: ChainHead,
-        /// How many records stand behind the anchor. An append that was cut off leaves them;
-        /// what they announce was not done.
+        /// The number of records after the anchor. An interrupted append leaves them; the actions
+        /// that they announce were not done.
         unanchored: u64,
-        /// How many bytes of half a record stand at the end. An append that was cut off leaves
-        /// them; the next one cuts them off.
+        /// The number of bytes of an incomplete record at the end. An interrupted append leaves
+        /// them; the next append truncates them.
         torn: u64,
     },
     /// A line is not what was recorded.
     Broken {
         /// The line, from 1, which is the number of the record that should stand there.
         line: u64,
-        /// What is wrong with it.
+        /// The flaw of the line.
         why: ChainFlaw,
     },
     /// Records at the end are gone.
     Truncated {
-        /// How many there are.
+        /// The number of records that are left.
         have: u64,
-        /// How many there were.
+        /// The number of records that were anchored.
         anchored: u64,
     },
     /// There are records and no anchor, which is made before the first of them.
     Unanchored {
-        /// How many records there are.
+        /// The number of records.
         records: u64,
     },
 }
@@ -42,7 +42,7 @@ pub enum Verified {
 pub struct Verifier {
     anchor: Option<ChainHead>,
     head: ChainHead,
-    /// How many lines were good.
+    /// The number of valid lines.
     lines: u64,
     broken: Option<(u64, ChainFlaw)>,
     torn: u64,

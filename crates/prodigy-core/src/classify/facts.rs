@@ -1,22 +1,22 @@
-//! What is known for certain about a failure.
+//! Classification of a failure by its certain facts.
 
 use std::io::ErrorKind;
 
 use super::text::of_text;
 use crate::failure::FailureKind;
 
-/// How many of the last lines of a command say why it failed.
+/// The number of a command's last lines that are searched for the reason of its failure.
 const COMMAND_LINES: usize = 20;
-/// How many of the last lines of an agent do: agents talk, also about the errors of others.
+/// The same for an agent; fewer, because agents talk, also about the errors of others.
 const AGENT_LINES: usize = 5;
-/// What a shell adds to the number of the signal that ended a program.
+/// The number that a shell adds to the signal that ended a program.
 const BY_SIGNAL: i32 = 128;
 /// The signal that nothing survives; the kernel sends it when there is no memory left.
 const SIGKILL: i32 = 9;
 /// The signal for writing more to a file than is allowed.
 const SIGXFSZ: i32 = 25;
 
-/// How the process of a step ended.
+/// The end of a step's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// Its time was up and prodigy ended it.
@@ -33,14 +33,14 @@ pub enum ProcessEnd {
     NotStarted(Option<ErrorKind>),
 }
 
-/// What is known about a step that failed.
+/// The facts about a failed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts<'a> {
-    /// How its process ended.
+    /// The end of its process.
     pub end: ProcessEnd,
-    /// Whether the kernel ended a process for want of memory meanwhile.
+    /// Set if the kernel killed a process for lack of memory meanwhile.
     pub oom_killed: bool,
-    /// Whether it was an agent and not a command.
+    /// Set for an agent, not for a command.
     pub is_agent: bool,
     /// The end of what it printed.
     pub printed: &'a str,
@@ -58,7 +58,7 @@ const EXIT_CODES: &[(i32, FailureKind)] = &[
     (127, FailureKind::SpawnFailed),
 ];
 
-/// What the operating system says when it refuses something.
+/// The reason codes of errors of the operating system.
 const IO_ERRORS: &[(ErrorKind, FailureKind)] = &[
     (ErrorKind::StorageFull, FailureKind::DiskFull),
     (ErrorKind::QuotaExceeded, FailureKind::DiskFull),

@@ -1,8 +1,8 @@
-//! What output is searched for.
+//! Patterns that output is searched for.
 
 use crate::failure::FailureKind;
 
-/// What is looked for in a line, and what it means.
+/// The patterns of a line, and the reason code that they stand for.
 ///
 /// Rows are tried from the top, on each line from the last to the first.
 pub(super) struct Row {
@@ -279,7 +279,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// What says only that something did not happen; another line usually says why.
+/// Patterns that say only that something did not happen; another line usually says why.
 pub(super) const LAST_RESORT: &[Row] = &[Row {
     kind: FailureKind::PushRejected,
     statuses: &[],

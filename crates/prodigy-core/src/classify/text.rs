@@ -1,4 +1,4 @@
-//! What programs print when they fail for a reason that prodigy knows.
+//! Known reasons of failures in the output of programs.
 
 use super::rows::{LAST_RESORT, NOT_ERRORS, ROWS, Row, VERDICTS};
 use crate::{
@@ -56,7 +56,7 @@ impl Line {
             || row.statuses.iter().any(|status| self.answers(status))
     }
 
-    /// Whether the line tells of an HTTP server's answer: the bare number may count anything.
+    /// Returns true if the line reports this HTTP status; the bare number may count anything.
     fn answers(&self, status: &str) -> bool {
         let words: Vec<&str> = self.words.split_whitespace().collect();
         (0..words.len()).any(|at| {
@@ -75,7 +75,7 @@ impl Line {
         })
     }
 
-    /// Whether it sums up a run of tests: `3 failed, 429 passed`.
+    /// Returns true if it sums up a run of tests: `3 failed, 429 passed`.
     fn is_verdict(&self) -> bool {
         let words: Vec<&str> = self.words.split_whitespace().collect();
         let counts = |word: &str| {
@@ -89,7 +89,7 @@ impl Line {
         is_sum || is_go || VERDICTS.iter().any(|verdict| self.says(verdict))
     }
 
-    /// Whether it names a test or shows code, and so tells of no error of its own.
+    /// Returns true if it names a test or shows code, and so reports no error of its own.
     fn is_no_error(&self) -> bool {
         let text = self.whole.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
         NOT_ERRORS.iter().any(|start| text.starts_with(start))

@@ -1,4 +1,4 @@
-//! What an attempt leaves behind, as its entry says it.
+//! The artifacts of an attempt, as stored in its DLQ entry.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{JobFacts, Letter, happened::agent};
 use crate::event::{LeftBehind, Record};
 
-/// What the last attempt left behind.
+/// The artifacts of the last attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorktreeArtifacts {
     /// The worktree that it worked in, or the reference that holds what was in it.
@@ -21,13 +21,13 @@ pub struct WorktreeArtifacts {
     /// The file that holds those changes as a patch.
     #[serde(default)]
     pub patch_file: Option<String>,
-    /// How many commits it made that are not merged; older entries leave it out.
+    /// The number of its commits that are not merged; older entries leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commits: Option<u64>,
     /// The last lines of output.
     #[serde(default)]
     pub error_logs: Option<String>,
-    /// Whether the worktree was kept; otherwise it was cleaned for other items, or removed.
+    /// True if the worktree was kept; otherwise it was cleaned for other items, or removed.
     #[serde(default)]
     pub preserved: bool,
 }
@@ -64,7 +64,7 @@ impl WorktreeArtifacts {
 }
 
 impl Letter {
-    /// Takes in what an attempt left behind, and where that is kept.
+    /// Records the artifacts of an attempt, and where they are kept.
     pub(super) fn keep(
         &mut self,
         record: &Record,

@@ -1,4 +1,4 @@
-//! How a letter is changed by people.
+//! Manual changes of a DLQ entry: approvals, edits, quarantine, removal.
 
 use super::{Closed, Edit, EntryStatus, Mark, letter::Letter};
 use crate::{
@@ -12,7 +12,7 @@ impl Letter {
         self.approval.as_mut().filter(|approval| approval.digest == digest)
     }
 
-    /// Takes in that somebody was asked to agree, or what they said.
+    /// Applies an approval event: the request, a grant or a denial.
     pub(super) fn agree(&mut self, record: &Record) {
         let at = record.timestamp;
         if let Event::ApprovalRequested(request) = &record.event {
@@ -45,7 +45,7 @@ impl Letter {
         }
     }
 
-    /// Takes in that somebody changed the entry.
+    /// Applies a manual change of the entry.
     pub(super) fn update(&mut self, change: &EntryChange, mark: Mark) {
         if let EntryChange::Edited { input_hash } = change {
             let Mark { at, by, reason } = mark.clone();
@@ -61,7 +61,7 @@ impl Letter {
         });
     }
 
-    /// Takes in that the entry was closed without a replay.
+    /// Applies the removal of the entry without a replay.
     pub(super) fn remove(&mut self, how: Withdrawal, closed: Closed) {
         self.change(|death| {
             death.is_cleared = how == Withdrawal::Cleared;

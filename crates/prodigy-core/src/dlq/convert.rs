@@ -25,37 +25,37 @@ pub struct AgentResult {
     pub job_id: JobId,
     /// The item.
     pub item_id: ItemId,
-    /// Who made the attempt; empty if nobody did.
+    /// The agent that made the attempt; empty if none did.
     pub agent_id: String,
     /// The name of the item's work over all attempts.
     pub correlation_id: String,
     /// The SHA-256 of the workflow as it was run.
     pub workflow_hash: String,
-    /// How it ended.
+    /// The outcome of the attempt.
     pub status: AgentStatus,
     /// The path of the step that failed, if it was a step: `2`.
     pub step: Option<String>,
-    /// What that step is called: `shell: cargo test`.
+    /// The display name of that step: `shell: cargo test`.
     pub step_name: Option<String>,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// How long it took.
+    /// The duration of the attempt.
     pub duration_ms: u64,
-    /// What it cost.
+    /// The cost of the attempt.
     pub cost_usd: f64,
     /// The agent's own name for its work.
     pub session_id: Option<String>,
     /// The file with all that it printed.
     pub json_log_location: Option<String>,
-    /// What it left behind.
+    /// The artifacts of the attempt.
     pub worktree: Option<WorktreeArtifacts>,
     /// The number of the record that says so.
     pub journal_seq: u64,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentStatus {
     /// It did its work.

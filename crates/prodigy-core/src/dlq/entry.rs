@@ -1,4 +1,4 @@
-//! What a dead letter says.
+//! The content of a dead letter.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 pub struct DeadLetteredItem {
     /// The version of this shape.
     pub schema_version: u32,
-    /// How often the entry was changed, from 1.
+    /// The revision of the entry, from 1; every change increments it.
     pub revision: u32,
     /// The job.
     #[schemars(with = "String")]
@@ -38,19 +38,19 @@ pub struct DeadLetteredItem {
     pub topic: String,
     /// Where the entry stands.
     pub status: EntryStatus,
-    /// What becomes of it next.
+    /// The replay status: pending, pending review, quarantined, replaying or closed.
     pub replay_status: ReplayStatus,
-    /// Why the item died, for code.
+    /// The reason code of the item's failure.
     pub reason_code: FailureKind,
-    /// What kind of reason that is.
+    /// The class of the reason code.
     pub class: Class,
     /// The reason before it was known that something outside may have been changed.
     pub cause_code: Option<FailureKind>,
-    /// Why the item died, for people.
+    /// The reason of the item's failure, for people.
     pub reason: String,
-    /// How many attempts came to an end.
+    /// The number of attempts that ended.
     pub attempts: u32,
-    /// How often it was replayed.
+    /// The number of replays.
     pub replays: u32,
     /// The item, byte for byte as it was chosen, unless it held a secret.
     #[schemars(with = "Value")]
@@ -61,33 +61,33 @@ pub struct DeadLetteredItem {
     pub workflow_hash: String,
     /// The name of the item's work towards the outside: the same for every attempt.
     pub idempotency_key: String,
-    /// What decided over it: the SHA-256 of the rules in force.
+    /// The SHA-256 of the policy in force when the entry was written.
     pub policy_snapshot: String,
     /// When the first attempt began; the time of the first failure stands first in
     /// `failure_history`.
     pub first_attempt: Timestamp,
     /// When the last attempt ended.
     pub last_attempt: Timestamp,
-    /// How many attempts failed.
+    /// The number of failed attempts.
     pub failure_count: u32,
     /// Every failed attempt, the oldest first. Only ever appended to.
     pub failure_history: Vec<FailureDetail>,
-    /// What dead letters of one cause have in common: 16 hexadecimal digits.
+    /// The signature that dead letters of the same cause share: 16 hexadecimal digits.
     pub error_signature: String,
     /// The same for people.
     pub error_pattern: String,
-    /// Whether it can be replayed without anything being changed first.
+    /// True if it can be replayed without changing anything first.
     pub reprocess_eligible: bool,
-    /// Whether a person has to look at it first. It follows from the reason code and from what may
+    /// True if it needs manual review. It follows from the reason code and from what may
     /// have been changed outside, never from words such as "critical" in a message: anybody can print
     /// those. A step that knows that its failure is critical writes the reason code to
     /// `$PRODIGY_RESULT_FILE`.
     pub manual_review_required: bool,
-    /// What the last attempt left behind.
+    /// The artifacts of the last attempt.
     pub worktree_artifacts: Option<WorktreeArtifacts>,
-    /// What the attempts may have changed.
+    /// The extent of the changes that the attempts may have made.
     pub commit_state: CommitState,
-    /// What they changed outside the worktree, as far as that was declared.
+    /// The side effects of the attempts outside the worktree, as far as they were declared.
     pub effects: Vec<Effect>,
     /// The SHA-256 of the programs that the last attempt found.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -95,26 +95,26 @@ pub struct DeadLetteredItem {
     /// The SHA-256 of the variables that the workflow set for the last attempt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub env_hash: String,
-    /// What its replays cost.
+    /// The cost of its replays.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub replay_cost_usd: f64,
-    /// Who put it into quarantine, if somebody did.
+    /// The person who quarantined it, when and why; left out if it is not quarantined by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Mark>,
-    /// Who let it be replayed although nothing has changed.
+    /// The person who released it for a replay although nothing has changed, when and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<Mark>,
-    /// How its data was changed by hand, the oldest first.
+    /// The manual edits of its input, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<Edit>,
-    /// Who was asked to agree to a replay, and what became of it.
+    /// The approval that was requested for a replay, with its grants or its rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
     /// The moment before which it must not be replayed.
     pub not_before: Option<Timestamp>,
-    /// Who looks after it.
+    /// The owner.
     pub owner: Option<String>,
-    /// How it was closed, if it was.
+    /// The record of its closing; left out while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closed>,
     /// The number of the last record that changed it and left nothing of the item under way.
@@ -130,32 +130,32 @@ pub struct FailureDetail {
     pub attempt_number: u32,
     /// When it ended.
     pub timestamp: Timestamp,
-    /// What kind of error it was.
+    /// The type of the error.
     pub error_type: ErrorType,
-    /// What went wrong, for people.
+    /// The error message, for people.
     pub error_message: String,
-    /// What was being done, from the whole to the part.
+    /// The context of the error, from the whole to the part.
     #[serde(default)]
     pub error_context: Vec<String>,
     /// The part of the output that shows where a program broke off.
     #[serde(default)]
     pub stack_trace: Option<String>,
-    /// Who made the attempt.
+    /// The agent that made the attempt.
     pub agent_id: String,
     /// The step that failed, by the name that progress shows: `shell: cargo test`, of a longer
     /// command its first line; the path of a step that has no name: `map.2.1`.
     pub step_failed: String,
-    /// How long the attempt took.
+    /// The duration of the attempt.
     pub duration_ms: u64,
     /// The file with all that it printed.
     #[serde(default)]
     pub json_log_location: Option<String>,
-    /// Why it failed, for code.
+    /// The reason code of the failure.
     pub reason_code: FailureKind,
     /// The code of the process that failed.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// What the attempt cost.
+    /// The cost of the attempt.
     #[serde(default)]
     pub cost_usd: f64,
     /// The conversation of the agent that worked on it last; `null` if no agent was asked.
@@ -182,7 +182,7 @@ pub enum ErrorType {
     },
     /// Something was not allowed.
     PermissionError,
-    /// What went in or came out was not what it must be.
+    /// An input or an output was invalid.
     ValidationFailed,
     /// The worktree could not be used.
     WorktreeError,
@@ -212,7 +212,7 @@ pub enum EntryStatus {
     Dropped,
 }
 
-/// What becomes of an entry next.
+/// The replay status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayStatus {
@@ -228,7 +228,7 @@ pub enum ReplayStatus {
     Closed,
 }
 
-/// What the attempts of an item may have changed.
+/// The extent of the changes that the attempts of an item may have made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitState {
@@ -250,9 +250,9 @@ pub enum CommitState {
 pub struct Mark {
     /// When.
     pub at: Timestamp,
-    /// Who.
+    /// The person's name.
     pub by: String,
-    /// Why.
+    /// The reason that they gave.
     pub reason: String,
 }
 
@@ -261,9 +261,9 @@ pub struct Mark {
 pub struct Edit {
     /// When.
     pub at: Timestamp,
-    /// Who.
+    /// The editor's name.
     pub by: String,
-    /// Why.
+    /// The reason of the edit.
     pub reason: String,
     /// The SHA-256 of the data since then.
     pub input_hash: String,
@@ -293,15 +293,15 @@ impl DeadLetteredItem {
     }
 }
 
-/// How an entry was closed.
+/// The record of an entry's closing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Closed {
     /// When.
     pub at: Timestamp,
-    /// Why; left out if a replay succeeded.
+    /// The reason; left out if a replay succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who did it; left out if a replay succeeded.
+    /// The name of the person who closed it; left out if a replay succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

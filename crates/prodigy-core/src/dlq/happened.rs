@@ -1,4 +1,4 @@
-//! How the records of an item change its letter.
+//! The fold of an item's records into its DLQ entry.
 
 use super::{
     AgentResult, AgentStatus, Closed, EntryStatus, JobFacts, Mark, WorktreeArtifacts, convert,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Letter {
-    /// Takes in the next record of the item; others must not be passed.
+    /// Applies the next record of the item; records of other items must not be passed.
     pub fn apply(&mut self, record: &Record, origin: JobFacts<'_>) {
         let revision = self.revision();
         match &record.event {
@@ -117,7 +117,7 @@ impl Letter {
         }
     }
 
-    /// Takes in that the entry is tried again, which uses up what people agreed to.
+    /// Applies the start of a replay, which consumes its approval.
     fn replay(&mut self, replays: u32, allowed: Option<&Allowed>) {
         self.wait_ms = allowed.map_or(0, |allowed| allowed.wait_ms);
         let used = allowed.and_then(|allowed| allowed.approval.as_deref());
@@ -171,7 +171,7 @@ impl Letter {
         self.under_way = Some(UnderWay { begun, seen, cost_usd: 0.0, session_id: None });
     }
 
-    /// Takes in the conversation of an agent: of the attempt, or of whoever resolves its conflict.
+    /// Stores the session of an agent: of the attempt, or of the agent that resolves its conflict.
     fn note_session(&mut self, session_id: &str) {
         let under_way = self.under_way.as_mut().map(|under_way| &mut under_way.session_id);
         let merging = self.merging.as_mut().map(|merging| &mut merging.session_id);
@@ -180,7 +180,7 @@ impl Letter {
         }
     }
 
-    /// Takes in what was known of an attempt since its beginning, once it has ended.
+    /// Adds to the entry what was recorded at the start of an attempt, once the attempt has ended.
     fn end(&mut self, begun: &Begun, origin: JobFacts<'_>) {
         let left = self.left.take().unwrap_or_default();
         self.worktree = Some(self.located(left, &begun.agent_id, origin));
@@ -269,7 +269,7 @@ impl Letter {
         }
     }
 
-    /// Takes in that the commits of an attempt are not used: it is tried again, or given up.
+    /// Ends an attempt whose commits are not used: the item is retried, or fails for good.
     fn give_up_merge(&mut self, at: Timestamp, reason: &str, tail: &str, origin: JobFacts<'_>) {
         let Some(merging) = self.merging.take() else { return };
         self.end(&merging.begun, origin);
@@ -298,7 +298,7 @@ impl Letter {
         }
     }
 
-    /// Takes in that nothing more will come of an attempt; returns whether there was one.
+    /// Ends an attempt that was cut off as failed; returns true if there was one.
     fn give_up_attempt(&mut self, origin: JobFacts<'_>) -> bool {
         let Some(UnderWay { begun, seen, cost_usd, session_id }) = self.under_way.take() else {
             return false;
@@ -366,7 +366,7 @@ impl Letter {
         self.change(|_| {});
     }
 
-    /// Takes in what an attempt cost, if it was a replay.
+    /// Adds the cost of an attempt, if it was a replay.
     fn spend(&mut self, cost_usd: f64) {
         if self.status() == Some(EntryStatus::Replaying) {
             self.replay_cost_usd += cost_usd;

@@ -1,4 +1,4 @@
-//! What a letter has to know of its job.
+//! The facts of a job that its DLQ entries need.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::{
     ids::ItemId,
 };
 
-/// What a letter has to know that is not in the records of its item.
+/// The facts that a DLQ entry needs and that are not in the records of its item.
 #[derive(Clone, Copy)]
 pub struct JobFacts<'a> {
-    /// What runs.
+    /// The facts of the current run.
     pub run: &'a RunFacts,
     /// Returns the file with what an attempt of an item printed.
     pub log: &'a dyn Fn(&ItemId, u32) -> String,
@@ -19,17 +19,17 @@ pub struct JobFacts<'a> {
     pub worktree: &'a dyn Fn(&str) -> String,
 }
 
-/// What runs, as far as it matters to dead letters.
+/// The facts of a run that DLQ entries need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// The SHA-256 of the workflow.
     pub workflow_hash: String,
-    /// What its steps find.
+    /// The environment of its steps.
     pub found: Found,
 }
 
 impl RunFacts {
-    /// Takes in an event about the job as a whole.
+    /// Applies an event about the job as a whole.
     pub fn apply(&mut self, event: &Event) {
         if let Event::JobStarted(started) = event {
             self.workflow_hash.clone_from(&started.workflow_hash);

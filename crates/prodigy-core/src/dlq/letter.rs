@@ -1,7 +1,7 @@
-//! What the records of one item add up to: its entry in the dead letter queue.
+//! The fold of one item's records: its entry in the dead letter queue.
 //!
-//! A letter takes in the records of an item in their order. It can be taken up again from a
-//! stored entry and the records after it, and comes to the same as one that saw them all.
+//! A letter applies the records of an item in their order. It can be rebuilt from a stored entry
+//! and the records after it; the result is the same as from all records.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ use crate::{
     replay::approval::Approval,
 };
 
-/// What the records of one item add up to.
+/// The fold of one item's records: the state of its DLQ entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Letter {
     pub(super) job_id: JobId,
@@ -33,34 +33,34 @@ pub struct Letter {
     /// The step that the last failed attempt failed at.
     pub(super) step: Option<String>,
     pub(super) worktree: Option<WorktreeArtifacts>,
-    /// What was left behind by an attempt that is not at its end.
+    /// The artifacts of an attempt that has not ended.
     pub(super) left: Option<WorktreeArtifacts>,
     pub(super) under_way: Option<UnderWay>,
     pub(super) merging: Option<MergingAttempt>,
     pub(super) death: Option<Death>,
-    /// What its steps changed outside.
+    /// The side effects of its steps.
     #[serde(default)]
     pub(super) ledger: Ledger,
     #[serde(default)]
     pub(super) commit_state: CommitState,
-    /// What its replays cost.
+    /// The cost of its replays.
     #[serde(default)]
     pub(super) replay_cost_usd: f64,
-    /// How long it waits for the next replay if the one that is under way fails.
+    /// The wait before the next replay if the current one fails.
     #[serde(default)]
     pub(super) wait_ms: u64,
-    /// How its data was changed by hand.
+    /// The manual edits of its input.
     #[serde(default)]
     pub(super) lineage: Vec<Edit>,
-    /// Who was asked to agree to a replay, and what became of it.
+    /// The approval that was requested for a replay, with its grants or its rejection.
     #[serde(default)]
     pub(super) approval: Option<Approval>,
-    /// Whether the item came to an end without ever being in the queue.
+    /// True if the item ended without ever being in the queue.
     pub(super) is_over: bool,
 }
 
-/// What is known of an attempt from its beginning on. The entry says it once the attempt
-/// has ended.
+/// The facts that are known from the start of an attempt. They are part of the entry once the
+/// attempt has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) attempt: u32,
@@ -95,7 +95,7 @@ pub(super) struct MergingAttempt {
     pub(super) conflict: Option<Vec<String>>,
 }
 
-/// How the item died last, and what became of its entry.
+/// The item's last failure for good, and the state of its entry since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Death {
     pub(super) revision: u32,
@@ -105,9 +105,9 @@ pub(super) struct Death {
     pub(super) last_attempt: Timestamp,
     pub(super) status: EntryStatus,
     pub(super) closed: Option<Closed>,
-    /// Whether the entry was deleted.
+    /// True if the entry was deleted.
     pub(super) is_cleared: bool,
-    /// Who put it into quarantine, and who let it out.
+    /// The quarantine by a person; `released` is set when a person ends it.
     pub(super) quarantine: Option<Mark>,
     pub(super) released: Option<Mark>,
     pub(super) owner: Option<String>,

@@ -13,7 +13,7 @@ use crate::{
     ids::{ItemId, JobId},
 };
 
-/// Why the text of a dead letter cannot be read.
+/// The reason why the text of a dead letter cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// It is not a dead letter.
@@ -27,14 +27,14 @@ pub enum Unreadable {
     Newer(u32),
 }
 
-/// What tells the shapes apart.
+/// The version field, which tells the shapes apart.
 #[derive(Deserialize)]
 struct Version {
     #[serde(default)]
     schema_version: u32,
 }
 
-/// What the file of an entry says besides its text; older shapes leave it to that.
+/// The facts that the file of an entry gives besides its text; older shapes rely on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFile {
     /// The job whose file it is.

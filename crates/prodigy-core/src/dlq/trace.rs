@@ -2,7 +2,7 @@
 
 /// The most of a trace that is kept, in bytes.
 const LIMIT: usize = 4096;
-/// How Java begins the trace of what led to an error.
+/// The start of the line with which Java begins the trace of a cause.
 const CAUSE: &str = "Caused by: ";
 
 /// Returns the part of a program's last output that shows where it broke off.

@@ -14,7 +14,7 @@ pub struct CheckoutChange {
     /// was not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is now; left out if it is gone.
+    /// The state now; left out if it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }

@@ -1,9 +1,9 @@
-//! How a run of a job ends.
+//! The endings of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a job stopped before its end.
+/// The reason why a job stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
@@ -29,7 +29,7 @@ pub enum PauseReason {
     Budget,
 }
 
-/// How a job ended.
+/// The status of a completed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletedStatus {

@@ -1,11 +1,11 @@
-//! What events of governed replay carry.
+//! The payloads of events of governed replay.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, dlq::DeadLetteredItem, replay::Match};
 
-/// What steps find where they run: if it changes, what failed may succeed.
+/// The environment of the steps: if it changes, a failed item may succeed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// The SHA-256 of the programs: prodigy's version and the agents.
@@ -19,7 +19,7 @@ pub struct Found {
     /// The policy of the repository; left out if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_snapshot: String,
-    /// Whether the items have no worktrees of their own: all work in that of the job.
+    /// Set if the items have no worktrees of their own: all run in the job's worktree.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shares_worktree: bool,
     /// The rules of that policy that say who looks after dead letters; the first that matches
@@ -51,13 +51,13 @@ pub struct OwnerRule {
     pub owner: Option<String>,
 }
 
-/// What was changed about an entry of the dead letter queue.
+/// A change of a DLQ entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EntryChange {
     /// It is not replayed until something that it depends on has changed.
     Quarantined {
-        /// Who looks after it.
+        /// The owner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
@@ -70,27 +70,27 @@ pub enum EntryChange {
     },
 }
 
-/// What allowed a replay.
+/// The policy rule and the approval that allowed a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Allowed {
     /// The rule of the policy.
     pub rule: String,
     /// The policy.
     pub policy_snapshot: String,
-    /// What was agreed to, if somebody had to agree; it is used up with this.
+    /// The digest of the approval, if one was needed; this replay consumes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// How long the item waits for the next replay if this one fails.
+    /// The wait before the next replay if this one fails.
     #[serde(default, skip_serializing_if = "is_no_wait")]
     pub wait_ms: u64,
 }
 
-/// What has to be agreed to before a dead letter is replayed.
+/// An approval that is needed before a dead letter is replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequested {
-    /// What is agreed to: it changes with everything that matters.
+    /// The digest to approve: it changes with everything that matters to the replay.
     pub digest: String,
-    /// Who asked.
+    /// The name of the person who requested the replay.
     pub by: String,
     /// The rule that wants it.
     pub rule: String,
@@ -102,19 +102,19 @@ pub struct ApprovalRequested {
     /// The commit that the replay would run on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub commit: String,
-    /// Whether somebody takes it on themselves to lift what speaks against the replay.
+    /// Set if the requester forces the replay despite reasons against it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub forced: bool,
-    /// Who may agree; left out if anybody may.
+    /// The group of the approvers; left out if anyone may approve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// How many have to.
+    /// The number of approvals needed.
     pub needed: u32,
     /// When it is too late.
     pub expires_at: Timestamp,
 }
 
-/// How it is known who somebody is.
+/// The proof of a person's identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdentityKind {

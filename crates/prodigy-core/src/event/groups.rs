@@ -3,7 +3,7 @@
 //! A `match` over events names all of them, so that a new one is not overlooked. Where
 //! several mean the same to everybody who does not care for them, one word stands for all.
 
-/// What an agent tells about its work, besides what it costs.
+/// Events about the work of an agent, besides its cost.
 #[macro_export]
 macro_rules! agent_news {
     () => {
@@ -13,7 +13,7 @@ macro_rules! agent_news {
     };
 }
 
-/// What keeps agents from starting, suspends their work, or allows more or fewer of them.
+/// Events that stop agents from starting, suspend their work, or change the concurrency.
 #[macro_export]
 macro_rules! spending_news {
     () => {
@@ -26,7 +26,7 @@ macro_rules! spending_news {
     };
 }
 
-/// What steps change outside.
+/// Events about side effects of steps.
 #[macro_export]
 macro_rules! effect_news {
     () => {
@@ -37,7 +37,7 @@ macro_rules! effect_news {
     };
 }
 
-/// What the journal says about itself.
+/// Events about the journal itself.
 #[macro_export]
 macro_rules! journal_news {
     () => {
@@ -45,7 +45,7 @@ macro_rules! journal_news {
     };
 }
 
-/// What people say to a replay.
+/// Events about approvals of replays.
 #[macro_export]
 macro_rules! approval_news {
     () => {
@@ -64,7 +64,7 @@ macro_rules! checkout_news {
     };
 }
 
-/// How the circuit breaker changes.
+/// Events about the circuit breaker.
 #[macro_export]
 macro_rules! circuit_news {
     () => {
@@ -74,8 +74,8 @@ macro_rules! circuit_news {
     };
 }
 
-/// What is done about an item besides its attempts: its conflict is resolved, its handler
-/// repeated.
+/// Events about an item besides its attempts: the resolution of its conflict, the restart of its
+/// handler.
 #[macro_export]
 macro_rules! resolution_news {
     () => {

@@ -1,4 +1,4 @@
-//! What attempts leave outside of commits, and where it is kept.
+//! The work that attempts leave outside of commits, and where it is kept.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct KeptWork {
     /// there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// How many files it holds.
+    /// The number of files that it holds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub files: u32,
     /// The file that holds them as a patch, without secrets; left out if they are too large.
@@ -36,13 +36,13 @@ impl KeptWork {
     }
 }
 
-/// What a failed attempt left behind in its worktree.
+/// The artifacts of a failed attempt in its worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftBehind {
     /// Its branch; left out if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// How many commits it made.
+    /// The number of commits that it made.
     #[serde(default, skip_serializing_if = "is_no_commit")]
     pub commits: u64,
     /// The files that it changed and did not commit, for people.

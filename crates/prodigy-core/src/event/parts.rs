@@ -1,4 +1,4 @@
-//! What events carry.
+//! The payloads of events.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Found, RunOptions};
 use crate::{failure::Failure, items::InputKind, policy::Budget};
 
-/// What is known when a job begins.
+/// The facts that are recorded when a job begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobStarted {
     /// The version of prodigy that wrote this.
@@ -27,7 +27,7 @@ pub struct JobStarted {
     /// with `--into`; left out if HEAD was detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_branch: Option<String>,
-    /// Whether the branch was named with `--into`: it is made if it is not there.
+    /// Set if the branch was named with `--into`: it is created if it does not exist.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub into: bool,
     /// The linked working tree the user started from; left out for the main one.
@@ -35,21 +35,21 @@ pub struct JobStarted {
     pub worktree: Option<String>,
     /// The commit the user started from.
     pub base_commit: String,
-    /// Whether its steps run once each, or for many items.
+    /// The kind of job: steps that run once each, or for many items.
     #[serde(default, skip_serializing_if = "Mode::is_sequential")]
     pub mode: Mode,
-    /// How many steps one round has, or one item.
+    /// The number of steps of one round, or of one item.
     pub steps: u32,
-    /// How many steps the setup phase has.
+    /// The number of steps of the setup phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub setup_steps: u32,
-    /// How many steps the reduce phase has.
+    /// The number of steps of the reduce phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reduce_steps: u32,
     /// The values of `--args` and `--map`, one round for each; empty for plain rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
-    /// How many rounds there are in all.
+    /// The number of rounds.
     pub rounds: u32,
     /// The parameters, secrets not among them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -57,15 +57,15 @@ pub struct JobStarted {
     /// The profile chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Whether the result is merged without asking.
+    /// True if the result is merged without asking.
     pub yes: bool,
-    /// Who started it.
+    /// The name of the person who started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What its steps find.
+    /// The environment of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
-    /// What may be spent; left out if there is no limit.
+    /// The budget; left out if there is no limit.
     #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
     /// The flags that hold until others are given.
@@ -82,7 +82,7 @@ impl JobStarted {
         self.options.yes.unwrap_or(self.yes)
     }
 
-    /// Takes in what holds from a resume on.
+    /// Applies the budget and the options of a resume.
     pub(crate) fn change(&mut self, budget: Option<Budget>, options: Option<&RunOptions>) {
         self.budget = budget.unwrap_or(self.budget);
         self.options = options.copied().unwrap_or(self.options);
@@ -101,7 +101,7 @@ pub struct GivenInput {
 }
 
 impl JobStarted {
-    /// Takes in that the result goes to another branch, if one was named.
+    /// Changes the target branch, if one was named.
     pub(crate) fn retarget(&mut self, into: Option<&str>) {
         if let Some(branch) = into {
             self.target_branch = Some(branch.to_owned());
@@ -137,12 +137,12 @@ pub struct ChangedWorkflow {
     /// Its kind, which has to be the same as before.
     #[serde(default, skip_serializing_if = "Mode::is_sequential")]
     pub mode: Mode,
-    /// How many steps one round has, or one item.
+    /// The number of steps of one round, or of one item.
     pub steps: u32,
-    /// How many steps the setup phase has.
+    /// The number of steps of the setup phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub setup_steps: u32,
-    /// How many steps the reduce phase has.
+    /// The number of steps of the reduce phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reduce_steps: u32,
     /// The top-level steps that are done, from 0, of the phase that is under way; older records
@@ -175,10 +175,10 @@ impl RenamedSteps {
     }
 }
 
-/// What it means for a job that dead letters are tried again.
+/// The consequences of a replay of dead letters for their job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reopened {
-    /// Whether the reduce phase runs once more, if it had been run.
+    /// True if the reduce phase runs once more, if it had been run.
     #[serde(default)]
     pub rerun_reduce: bool,
     /// The commit that a new worktree starts from; left out if the job still has its own.
@@ -186,7 +186,7 @@ pub struct Reopened {
     pub base_commit: Option<String>,
 }
 
-/// How an entry left the dead letter queue without being replayed.
+/// The kind of removal of an entry from the dead letter queue without a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Withdrawal {
@@ -194,38 +194,38 @@ pub enum Withdrawal {
     Dropped,
     /// Its entry was deleted.
     Cleared,
-    /// What the item was to change outside is changed: it counts as done.
+    /// The item's side effects are made: it is marked as done without running again.
     Adopted,
 }
 
-/// What an attempt that succeeded left behind.
+/// The result of a successful attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentCompleted {
     /// Which attempt this was, from 1.
     pub attempt: u32,
-    /// How long it took.
+    /// The duration of the attempt.
     pub duration_ms: u64,
     /// The commit it started from.
     pub base: String,
     /// The commit it ended at; the same if it made none.
     pub head: String,
-    /// How many commits it made.
+    /// The number of commits that it made.
     pub commits: u64,
-    /// How many steps failed and were recovered, by a new try or by a handler; in older journals, also
-    /// those whose failure was ignored.
+    /// The number of steps that failed and were recovered, by a new try or by a handler; in older
+    /// journals, also of those whose failure was ignored.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub recovered: u32,
-    /// How many steps stayed failed, and the workflow says that this does not matter.
+    /// The number of steps whose failure was ignored, as the workflow says.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ignored: u32,
-    /// How many files it left uncommitted; they are not merged, and `work_kept` says where
+    /// The number of files that it left uncommitted; they are not merged. `work_kept` says where
     /// they are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncommitted: u32,
     /// `success`: so that this record can be told from others by its fields alone.
     #[serde(default)]
     pub status: AttemptStatus,
-    /// What it cost.
+    /// The cost of the attempt.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cost_usd: f64,
     /// The item's result, as `${map.results}` shows it.
@@ -259,7 +259,7 @@ pub enum AttemptStatus {
     Success,
 }
 
-/// How an attempt failed.
+/// The result of a failed attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentFailed {
     /// Which attempt this was, from 1.
@@ -270,21 +270,21 @@ pub struct AgentFailed {
     /// The step that failed, if it was a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// What progress calls that step.
+    /// The display name of that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Why.
+    /// The failure.
     pub failure: Failure,
-    /// How long the attempt took.
+    /// The duration of the attempt.
     pub duration_ms: u64,
-    /// What it cost.
+    /// The cost of the attempt.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cost_usd: f64,
-    /// What becomes of the item.
+    /// The next act for the item.
     pub then: AfterAttempt,
 }
 
-/// What becomes of an item after a failed attempt.
+/// The next act for an item after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterAttempt {
@@ -316,7 +316,7 @@ fn is_nothing(sum: &f64) -> bool {
     *sum == 0.0
 }
 
-/// What follows a failed try.
+/// The next act after a failed try of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterFailure {
@@ -334,11 +334,11 @@ pub enum AfterFailure {
 pub enum PhaseName {
     /// The steps of a sequential workflow.
     Steps,
-    /// What runs once before the items.
+    /// The steps that run once before the items.
     Setup,
     /// The items.
     Map,
-    /// What runs once after the items.
+    /// The steps that run once after the items.
     Reduce,
     /// The merge into the branch the user started from.
     Merge,

@@ -1,4 +1,4 @@
-//! What events say about limits and money.
+//! The payloads of events about usage limits and budgets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ pub struct QuotaPaused {
     /// When one agent may try whether it is lifted; left out if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
-    /// Whether the job waits for it, as it does if this is left out; otherwise it stops once nothing
-    /// is under way.
+    /// True, the default, if the job waits for it; otherwise the job stops once nothing is under
+    /// way.
     #[serde(default = "waits", skip_serializing_if = "Clone::clone")]
     pub waits: bool,
     /// The step whose agent ran into it, if it was one of the job itself.
@@ -23,7 +23,7 @@ pub struct QuotaPaused {
     pub step: Option<String>,
 }
 
-/// What a pause of an older journal was: those that did not wait did not say so.
+/// Returns the default, for older journals, which did not record if the job waits.
 fn waits() -> bool {
     true
 }

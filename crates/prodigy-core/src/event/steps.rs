@@ -22,17 +22,17 @@ pub struct StepCompleted {
     pub status: StepStatus,
     /// The code of its process.
     pub exit_code: i32,
-    /// How long it took, retries and handlers included.
+    /// The duration, retries and handlers included.
     pub duration_ms: u64,
     /// The start of its output, for `${steps.ID.output}` and `${last.output}`.
     pub output: String,
-    /// Whether it was an agent, so that `${claude.output}` is set and not `${shell.output}`.
+    /// True if it was an agent, so that `${claude.output}` is set and not `${shell.output}`.
     #[serde(default)]
     pub agent: bool,
     /// The variables it made, those of the steps inside it included.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Value>,
-    /// How the steps inside it ended, by id.
+    /// The results of the steps inside it, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inner: BTreeMap<String, StepResult>,
     /// The worktree after it, so that a cut-off step can be taken back.
@@ -41,7 +41,7 @@ pub struct StepCompleted {
     /// Where its output stands in the log files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogRange>,
-    /// Whether what it changes outside was known to be made before, so that it was not run.
+    /// Set if its side effect was known to be made before, so that it was not run.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adopted: bool,
 }
@@ -60,14 +60,14 @@ pub fn is_top_level(step: &str) -> bool {
     number.unwrap_or(step).chars().all(|c| c.is_ascii_digit() || c == ':')
 }
 
-/// What `${steps.ID.…}` shows.
+/// The values of `${steps.ID.…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepResult {
     /// The start of its output.
     pub output: String,
     /// The code of its process.
     pub exit_code: i32,
-    /// How it ended.
+    /// The status of the step.
     pub status: StepStatus,
 }
 
@@ -95,20 +95,20 @@ pub struct LogRange {
     /// Which pair of files: steps that run side by side write to pairs of their own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slot: u32,
-    /// Whether standard output is the transcript of an agent, in the `.jsonl` file and not in `.out`.
+    /// Set if standard output is an agent's transcript, in the `.jsonl` file and not in `.out`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub transcript: bool,
     /// Where the part starts in the file of standard output.
     pub stdout_at: u64,
-    /// How long it is there.
+    /// The length of the part in that file.
     pub stdout_len: u64,
     /// Where the part starts in the `.err` file.
     pub stderr_at: u64,
-    /// How long it is there.
+    /// The length of the part in that file.
     pub stderr_len: u64,
 }
 
-/// How a step ended, as `${steps.ID.status}` shows it.
+/// The status of a finished step, as `${steps.ID.status}` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {

@@ -33,7 +33,7 @@ pub(super) enum Term {
     Exists(VarPath),
 }
 
-/// What a comparison asks.
+/// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     /// `==`
@@ -52,17 +52,17 @@ pub(super) enum Comparison {
     In,
 }
 
-/// What can be called. `matches` and `exists` are terms of their own.
+/// A function that can be called. `matches` and `exists` are terms of their own.
 ///
 /// Functions of text take numbers and truth values as the text that they are written
 /// with; for anything else they are false or `null`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
-    /// Whether a text has a part, a list a value, or a mapping a key.
+    /// True if a text contains a part, a list a value, or a mapping a key.
     Contains,
-    /// Whether a text begins with another.
+    /// True if a text begins with another.
     StartsWith,
-    /// Whether a text ends with another.
+    /// True if a text ends with another.
     EndsWith,
     /// The number of characters, values or keys.
     Length,
@@ -70,19 +70,19 @@ pub(super) enum Function {
     Lower,
     /// A text in upper case.
     Upper,
-    /// Whether a value is missing or `null`.
+    /// True if a value is missing or `null`.
     IsNull,
     /// The opposite.
     IsNotNull,
-    /// Whether a value is a number.
+    /// True if a value is a number.
     IsNumber,
-    /// Whether a value is a text.
+    /// True if a value is a text.
     IsString,
-    /// Whether a value is `true` or `false`.
+    /// True if a value is `true` or `false`.
     IsBool,
-    /// Whether a value is a list.
+    /// True if a value is a list.
     IsArray,
-    /// Whether a value is a mapping.
+    /// True if a value is a mapping.
     IsObject,
 }
 

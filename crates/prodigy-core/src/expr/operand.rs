@@ -19,7 +19,7 @@ use crate::{
 
 /// The largest compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
-/// How many patterns one expression may have, so that all of them fit into memory.
+/// The maximum number of patterns in one expression, so that all of them fit into memory.
 const PATTERNS: usize = 32;
 
 /// Functions that are not calls of values.

@@ -11,7 +11,7 @@ use crate::{diagnostic::Fault, vars::VarPath};
 
 /// The longest expression, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// How deep parentheses, lists and calls may be nested.
+/// The maximum nesting of parentheses, lists and calls.
 const DEEPEST: usize = 64;
 
 /// The comparisons and how they are written.
@@ -49,7 +49,7 @@ pub(super) struct Parser<'text> {
     /// Where the token before it ends.
     pub(super) before: usize,
     depth: usize,
-    /// How many patterns were compiled so far.
+    /// The number of patterns compiled so far.
     pub(super) patterns: usize,
     /// The variables so far.
     pub(super) references: References,

@@ -22,7 +22,7 @@ pub struct SortBy {
     paths: Vec<VarPath>,
 }
 
-/// What one item is put in order by.
+/// The sort key of one item.
 ///
 /// It is worked out once for each item, not for each comparison, and the item itself is
 /// not needed any more.

@@ -1,8 +1,8 @@
-//! What can be wrong with items.
+//! Errors of reading and selecting items.
 
 use crate::json_path;
 
-/// Why an input gives no items.
+/// The reason why an input gives no items.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name of a file does not say that it holds items.
@@ -30,7 +30,7 @@ pub enum Error {
         line: usize,
         /// In characters, from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// A row has too few or too many fields.
@@ -85,7 +85,7 @@ pub enum Error {
     BadItem {
         /// Its position in the input, from 1.
         position: usize,
-        /// What is wrong with it.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// An item has nothing to be named by.

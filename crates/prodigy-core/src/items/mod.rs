@@ -79,14 +79,14 @@ pub fn is_path(text: &str) -> bool {
     !text.contains(char::is_whitespace) && (is_known || text.contains('/'))
 }
 
-/// What an input holds, before anything is chosen from it.
+/// The content of an input, before items are selected from it.
 #[derive(Debug)]
 pub struct Items<'a> {
     form: Form,
     values: Vec<Cow<'a, RawValue>>,
 }
 
-/// What the values of an input are.
+/// The form of the values of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Documents: the items are inside.

@@ -1,4 +1,4 @@
-//! Why no items were chosen.
+//! Reasons of a selection without items.
 
 use super::{
     Error, Items, Selection,

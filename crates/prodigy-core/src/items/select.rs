@@ -28,11 +28,11 @@ pub struct Selection {
     pub sort_by: Option<SortBy>,
     /// Only the first for each value of this.
     pub distinct: Option<Expr>,
-    /// How many to pass over.
+    /// The number of items to skip.
     pub offset: usize,
-    /// How many at most.
+    /// The maximum number of items.
     pub max_items: Option<usize>,
-    /// What names an item; without it, its position does.
+    /// The expression that names an item; without it, its position does.
     pub item_key: Option<Expr>,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent was last heard of.
+//! The last known activity of an agent.
 
 use crate::{
     Timestamp,
@@ -6,16 +6,16 @@ use crate::{
     event::{Event, Record},
 };
 
-/// What an agent was last heard of.
+/// The last known activity of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     /// The tool that it used last in this step, and what for.
     pub tool: Option<(String, String)>,
-    /// Whether it tells what it does in this step; others may be busy without a word.
+    /// Set if it reports its activity in this step; other agents may work without any report.
     pub is_talking: bool,
     /// When something of it was last recorded.
     pub heard: Timestamp,
-    /// What it said it cost so far.
+    /// The cost that it reported so far.
     pub cost_usd: f64,
     /// The tokens it used so far.
     pub tokens: Usage,
@@ -28,7 +28,7 @@ impl Activity {
         Self { tool: None, is_talking: false, heard: at, cost_usd: 0.0, tokens }
     }
 
-    /// Takes in something about the agent.
+    /// Applies a record about the agent.
     pub fn hear(&mut self, record: &Record) {
         self.heard = record.timestamp;
         if let Event::AgentToolUsed { tool, about, .. } = &record.event {

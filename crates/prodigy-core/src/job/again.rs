@@ -1,4 +1,4 @@
-//! What becomes of a job that is taken up again.
+//! The resume of a job.
 
 use super::{End, Job, map::MapState};
 use crate::{
@@ -15,7 +15,7 @@ impl MapState {
         }
     }
 
-    /// Takes in that the steps of effects have other identities now.
+    /// Updates the identities of the steps of effects after a change of the workflow.
     pub(super) fn rename_effects(&mut self, renamed: &RenamedSteps) {
         for ledger in self.items.iter_mut().filter_map(|item| item.ledger.as_mut()) {
             ledger.rename(renamed);
@@ -24,7 +24,7 @@ impl MapState {
 }
 
 impl Job {
-    /// Takes in that the job stopped before its end.
+    /// Applies a pause of the job.
     pub(super) fn pause(&mut self, reason: PauseReason, message: &str) {
         if let Some(map) = &mut self.map {
             map.release(false);
@@ -40,7 +40,7 @@ impl Job {
         matches!(self.end, Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }))
     }
 
-    /// Takes in that the result is in the target branch, and in its checkout if it has one.
+    /// Applies the merge of the result into the target branch, and into its checkout if it has one.
     pub(super) fn finish_merge(&mut self, commit: &str, target: &str) {
         if let Some(started) = &mut self.started {
             // Somebody may have merged it by hand into another branch.
@@ -50,7 +50,7 @@ impl Job {
         self.checkout_update = None;
     }
 
-    /// Takes in what is known of the changes outside that the job's own steps make.
+    /// Applies an event about the effects of the job's own steps.
     pub(super) fn apply_effect(&mut self, event: &Event) {
         if let Event::JournalEndLost { .. } = event {
             self.lose_end();
@@ -59,7 +59,7 @@ impl Job {
         }
     }
 
-    /// Takes in the record of a job that was taken up again.
+    /// Applies the record of a resume.
     pub(super) fn apply_resumed(&mut self, record: &Record) {
         let Event::JobResumed { workflow, reopened, found, budget, options, into, try_now, .. } =
             &record.event
@@ -104,7 +104,7 @@ impl Job {
         }
     }
 
-    /// Takes in that the end of the journal is lost: nobody knows what was done since.
+    /// Applies the loss of the journal's end: it is unknown which effects were made since.
     pub(super) fn lose_end(&mut self) {
         self.end_lost = true;
         self.ledger.lose_end();
@@ -113,7 +113,7 @@ impl Job {
         items.filter_map(|item| item.ledger.as_mut()).for_each(|ledger| ledger.lose_end());
     }
 
-    /// Takes in which steps of another workflow are done, and what those with effects are.
+    /// Applies a changed workflow: its finished steps and the new identities of steps with effects.
     fn take_over(&mut self, workflow: &ChangedWorkflow) {
         self.ledger.rename(&workflow.renamed);
         self.carried.values_mut().for_each(|ledger| ledger.rename(&workflow.renamed));
@@ -126,7 +126,7 @@ impl Job {
         self.done_apart = done.iter().copied().filter(|_| !are_first).collect();
     }
 
-    /// Takes in a record of an effect whose item is not known yet; returns whether it is one.
+    /// Keeps the record of an effect whose item is not known yet; returns true if it is one.
     pub(super) fn keep_for_later(&mut self, record: &Record) -> bool {
         let Some(id) = &record.item_id else { return false };
         let is_known = self.map.as_ref().is_some_and(|map| map.find(id).is_some());
@@ -146,7 +146,7 @@ impl Job {
         }
     }
 
-    /// Takes in that dead letters are tried again: the items come first once more.
+    /// Applies the replay of dead letters: the map phase runs once more, and phases after it.
     pub(super) fn reopen(&mut self, reopened: &Reopened) {
         let is_over = self.phases_done.contains(&PhaseName::Map);
         let again = |phase: &PhaseName| match phase {

@@ -1,4 +1,4 @@
-//! What becomes of an item whose commits conflict with what was merged meanwhile.
+//! The handling of an item whose commits conflict with what was merged meanwhile.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::{
     workflow::OnConflict,
 };
 
-/// How many paths in conflict are named in a message.
+/// The number of paths in conflict that a message names.
 const NAMED: usize = 5;
 
-/// What an agent made of a conflict, and what that took.
+/// The duration and the cost of resolving a conflict.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     pub(super) duration_ms: u64,
@@ -64,7 +64,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Takes in that an item's commits are in the job's branch.
+    /// Records that an item's commits are in the job's branch.
     pub(super) fn merged(&self, at: u32, source: String, target: String, tip: String) -> Decision {
         let Some((item, commits)) = self.merging(at) else { return Decision::default() };
         let commits = commits.commits;

@@ -1,4 +1,4 @@
-//! What the agents of a job cost, and how much of it came to nothing.
+//! The cost of a job's agents, and the part of it that was spent on failed attempts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{
     ids::ItemId,
 };
 
-/// What the agents of a job cost, as far as they said so, folded from its journal.
+/// The cost of a job's agents, as far as they reported it, folded from its journal.
 ///
 /// Its size depends on how many items are under way, not on how many there are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,13 +25,13 @@ pub struct Costs {
     pub told: u64,
     /// The number of those whose cost is not.
     pub untold: u64,
-    /// What was spent on attempts that failed or were cut off.
+    /// The amount spent on attempts that failed or were cut off.
     pub lost_usd: f64,
-    /// What was spent on items of which it is not known what comes of them.
+    /// The amounts spent on items whose outcome is not known yet.
     items: BTreeMap<ItemId, Open>,
-    /// What was spent on the step of the job's own that is under way.
+    /// The amount spent on the job's own step that is under way.
     step: Open,
-    /// Whether the run has ended: what is told now is of attempts that were cut off.
+    /// Set if the run has ended: costs reported now belong to attempts that were cut off.
     is_over: bool,
 }
 
@@ -41,12 +41,12 @@ struct Open {
     cost_usd: f64,
     /// The part of it that bought work which is suspended, and so is not lost when it is cut off.
     kept_usd: f64,
-    /// Whether it is done but for the merge of its commits.
+    /// Set if it is done but for the merge of its commits.
     is_merging: bool,
 }
 
 impl Open {
-    /// Takes in that the work was cut off; returns what is lost.
+    /// Cuts the work off; returns the amount that is lost.
     fn cut_off(&mut self) -> f64 {
         let lost_usd = self.cost_usd - self.kept_usd;
         self.cost_usd = self.kept_usd;
@@ -70,7 +70,7 @@ impl Costs {
         (successes > 0 && self.cost_usd > 0.0).then(|| self.cost_usd / f64::from(successes))
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn apply(&mut self, record: &Record) {
         if let Event::AgentUsage { cost_usd, tokens, estimated, .. } = &record.event {
             self.spend(record.item_id.as_ref(), *cost_usd, *tokens);
@@ -143,8 +143,8 @@ impl Costs {
         }
     }
 
-    /// Takes in that a run ended or died: what was under way counts as not made, but for what is
-    /// suspended.
+    /// Applies the end or the crash of a run: the amounts of work in flight are lost, except for
+    /// suspended work.
     fn cut_off(&mut self) {
         self.lost_usd += self.step.cut_off();
         let lost_usd = &mut self.lost_usd;
@@ -154,7 +154,7 @@ impl Costs {
         });
     }
 
-    /// Takes in that suspended work starts over.
+    /// Restarts suspended work: its amounts are not kept any more.
     fn start_over(&mut self) {
         self.step.kept_usd = 0.0;
         self.items.values_mut().for_each(|open| open.kept_usd = 0.0);

@@ -7,7 +7,7 @@ use super::{
 use crate::{Timestamp, event::Withdrawal};
 
 impl MapState {
-    /// Takes in that a dead letter is tried again. The error policy is applied anew to it.
+    /// Applies the start of a replay. The counts for the error policy start anew.
     pub(super) fn replay(&mut self, at: u32, now: Timestamp) -> Result<(), Misplaced> {
         let item = self.item_mut(at)?;
         if item.stage != Stage::DeadLettered {
@@ -23,8 +23,8 @@ impl MapState {
         self.enter(at, Stage::Pending)
     }
 
-    /// Takes in that the entry of an item is closed; one that waited for a replay is left out,
-    /// unless what it was to change is changed.
+    /// Closes the entry of an item: the item is skipped, or successful if its side effects are
+    /// made.
     pub(super) fn remove(&mut self, at: u32, how: Withdrawal) -> Result<(), Misplaced> {
         let item = self.item_mut(at)?;
         let died = item.died;

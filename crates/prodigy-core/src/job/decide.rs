@@ -46,7 +46,7 @@ pub enum Input {
         step: String,
         /// The step's id in the workflow.
         id: Option<String>,
-        /// What progress calls it.
+        /// The step's display name.
         name: String,
         /// The condition.
         when: String,
@@ -57,9 +57,9 @@ pub enum Input {
         step: String,
         /// The attempt that failed last.
         attempt: u32,
-        /// Why.
+        /// The failure that ended the phase.
         failure: Failure,
-        /// How long it took.
+        /// The duration of the step.
         duration_ms: u64,
         /// Where its output stands.
         log: Option<LogRange>,
@@ -81,14 +81,14 @@ pub enum Input {
         target: String,
         /// The target's commit.
         commit: String,
-        /// How many commits came with it.
+        /// The number of merged commits.
         commits: u64,
     },
     /// There was nothing to merge.
     NothingToMerge,
     /// The result could not be merged, or nobody said that it should be.
     NotMerged {
-        /// Why, for people.
+        /// The reason, for people.
         message: String,
         /// The paths in conflict, if that is why.
         conflict: Option<(String, Vec<String>)>,
@@ -102,14 +102,14 @@ pub enum Input {
     TreeKept {
         /// Where it is.
         path: String,
-        /// Why.
+        /// The reason why it is kept.
         reason: String,
     },
     /// The run has to stop.
     Stop {
-        /// Why.
+        /// The reason code of the stop.
         reason: PauseReason,
-        /// Why, for people.
+        /// The reason of the stop, for people.
         message: String,
     },
 }
@@ -148,7 +148,7 @@ pub enum Action {
     Finish(Ending),
 }
 
-/// How this run of a job ends.
+/// The ending of this run of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Everything is done.
@@ -165,15 +165,15 @@ pub enum Ending {
     Paused(PauseReason),
 }
 
-/// What a job decided: first write the events, then do the actions.
+/// The decision of a job: first write the events, then do the actions.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use = "events that are not written did not happen"]
 pub struct Decision {
-    /// What to append to the journal, in order.
+    /// The events to append to the journal, in order.
     pub facts: Vec<Fact>,
-    /// What to do once the events are written.
+    /// The actions to run once the events are written.
     pub actions: Vec<Action>,
-    /// Whether to send [`Input::Tick`] once the events are applied.
+    /// True if [`Input::Tick`] has to be sent once the events are applied.
     pub tick: bool,
     /// When to send [`Input::Tick`] if nothing happens before.
     pub wake: Option<Timestamp>,
@@ -198,24 +198,24 @@ impl Decision {
     }
 }
 
-/// What `decide` has to know besides the journal.
+/// The input of `decide` besides the journal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surroundings<'a> {
     /// The names of the steps, for the records.
     pub names: &'a StepNames,
-    /// What holds for the items, if there are any.
+    /// The rules for the items, if there are any.
     pub rules: Option<MapRules<'a>>,
-    /// What holds for its accounts and its money.
+    /// The quota policy and the budget.
     pub spending: Spending<'a>,
     /// The time.
     pub now: Timestamp,
     /// A number from 0 to 1 that nobody can foresee.
     pub random: f64,
-    /// Whether a top-level step, or the choice of the items, is under way in this run.
+    /// Set if a top-level step, or the selection of items, is in flight in this run.
     pub busy: bool,
-    /// Whether nothing new may start.
+    /// Set if nothing new may start.
     pub draining: bool,
-    /// How long the job ran so far, pauses not counted.
+    /// The running time of the job so far, without pauses.
     pub elapsed_ms: u64,
     /// The commits on the job's branch.
     pub commits: u64,

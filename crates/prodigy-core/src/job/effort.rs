@@ -1,4 +1,4 @@
-//! What items took in the past, to say what others may take.
+//! The effort of past items, as the basis of estimates.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,16 +8,16 @@ use crate::{
     ids::ItemId,
 };
 
-/// What an item took over all its attempts, or the steps of a job's own.
+/// The effort of an item over all its attempts, or of the job's own steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Effort {
-    /// What agents said they cost.
+    /// The cost that agents reported.
     pub cost_usd: f64,
-    /// Whether one did not say what it cost.
+    /// Set if an agent did not report its cost.
     pub is_untold: bool,
     /// The tokens they used.
     pub tokens: Usage,
-    /// How long it took.
+    /// The duration.
     pub duration: Duration,
 }
 
@@ -64,7 +64,7 @@ pub struct Efforts {
 }
 
 impl Efforts {
-    /// Takes in the next record; returns what the item took that ended with it.
+    /// Applies the next record; returns the effort of the item that ended with it.
     pub fn apply(&mut self, record: &Record) -> Option<Effort> {
         let event = &record.event;
         let Some(item) = &record.item_id else {
@@ -120,7 +120,7 @@ impl Efforts {
 /// the better the mean is known. It is never outside of what the least and the greatest add up to.
 #[expect(clippy::cast_precision_loss, reason = "an estimate needs no exact numbers")]
 pub fn range_of_sum(values: impl Iterator<Item = f64>, times: f64) -> Option<(f64, f64)> {
-    /// How many standard deviations around the mean hold nine of ten.
+    /// The number of standard deviations around the mean that hold nine of ten values.
     const REACH: f64 = 1.645;
     let values: Vec<f64> = values.collect();
     let least = values.iter().copied().reduce(f64::min)?;

@@ -10,6 +10,6 @@ pub struct FailedAttempt {
     /// The step that failed, if it was a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Why.
+    /// The failure of the attempt.
     pub failure: Failure,
 }

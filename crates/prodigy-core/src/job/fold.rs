@@ -1,4 +1,4 @@
-//! How events change what is known of the items.
+//! The fold of events into the state of the items.
 
 use super::{
     FailedAttempt, FailedStepKinds, Setback,
@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct Misplaced;
 
 impl MapState {
-    /// Takes in an event about an item, or about the breaker.
+    /// Applies an event about an item, or about the breaker.
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), Misplaced> {
         if let Some(id) = &record.item_id {
             return self.apply_to_item(id, record);
@@ -221,14 +221,14 @@ impl MapState {
         }
     }
 
-    /// Takes in that an item's commits wait for an agent to resolve their conflict.
+    /// Applies a conflict of an item's commits: they wait for an agent to resolve it.
     fn conflict(&mut self, at: u32, paths: &[String]) -> Result<(), Misplaced> {
         let Stage::Merging(commits) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
         let conflict = Conflict { commits: (**commits).clone(), paths: paths.to_owned() };
         self.enter(at, Stage::Conflicted(Box::new(conflict)))
     }
 
-    /// Takes in that the handler of an item runs once more.
+    /// Applies a restart of an item's failure handler.
     fn handle(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
         let is_free = !self.index.running.contains_key(&agent);
         let Stage::Unhandled(failed) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
@@ -240,7 +240,7 @@ impl MapState {
         self.enter(at, stage)
     }
 
-    /// Takes in that an agent begins to resolve a conflict.
+    /// Applies the start of an agent that resolves a conflict.
     fn resolve(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
         let is_free = !self.index.running.contains_key(&agent);
         let Stage::Conflicted(conflict) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
@@ -251,7 +251,7 @@ impl MapState {
         self.enter(at, Stage::Resolving { agent, conflict })
     }
 
-    /// Takes in that a conflict is resolved by a commit.
+    /// Applies the commit that resolves a conflict.
     fn resolved(&mut self, at: u32, commit: &str, commits: u64) -> Result<(), Misplaced> {
         let Stage::Resolving { conflict, .. } = &self.item_mut(at)?.stage else {
             return Err(Misplaced);
@@ -261,7 +261,7 @@ impl MapState {
         self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
     }
 
-    /// Takes in that a run ended or died: nothing is under way any more.
+    /// Applies the end or the crash of a run: nothing is in flight any more.
     pub(super) fn release(&mut self, by_a_crash: bool) {
         let running: Vec<u32> = self.index.running.values().copied().collect();
         for at in running {
@@ -275,12 +275,12 @@ impl MapState {
         }
     }
 
-    /// Takes in that the limits are judged afresh.
+    /// Resets the counts that the limits of the error policy are checked against.
     pub(super) fn forgive(&mut self) {
         self.judged = Judged::default();
     }
 
-    /// Takes in that an item has come to its end, and why if it failed.
+    /// Applies the end of an item, with its failure if it failed.
     fn end(&mut self, at: u32, stage: Stage, why: Option<&Failure>) -> Result<(), Misplaced> {
         self.leave_end(at)?;
         self.set_suspended(at, None);

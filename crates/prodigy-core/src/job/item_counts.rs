@@ -1,4 +1,4 @@
-//! How many items ended in which way.
+//! The number of items per outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl FailedStepKinds {
     }
 }
 
-/// How many items ended in which way.
+/// The number of items per outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
     /// Done.

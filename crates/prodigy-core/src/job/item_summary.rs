@@ -19,23 +19,23 @@ use crate::{
 /// Its size depends on how many agents and dead letters there are, not on how many items.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemSummary {
-    /// How many were chosen.
+    /// The number of selected items.
     pub total: u32,
-    /// How those ended that did.
+    /// The number of finished items per outcome.
     pub counts: ItemCounts,
     /// Those that are done but for the merge of their commits.
     pub merging: BTreeSet<ItemId>,
-    /// How many attempts failed and were tried again.
+    /// The number of attempts that failed and were retried.
     pub retried: u32,
     /// The agents that are busy.
     pub agents: BTreeMap<AgentId, BusyAgent>,
     /// The circuit breaker, if it is not closed.
     pub circuit: Option<Circuit>,
-    /// How fast items come to their end.
+    /// The rate at which items finish.
     pub pace: Pace,
     /// The failed steps of items that are done but for the merge of their commits.
     failed_steps: BTreeMap<ItemId, FailedStepKinds>,
-    /// Why items failed.
+    /// The counts of failures by error type and pattern.
     tally: Tally,
     /// The dead letters, and where they are counted.
     dead: BTreeMap<ItemId, Counted>,
@@ -52,7 +52,7 @@ pub struct BusyAgent {
     pub since: Timestamp,
     /// The path and the name of the step that began last, once one has.
     pub step: Option<(String, String)>,
-    /// What it was last heard of.
+    /// The last known activity of the agent.
     pub activity: Activity,
 }
 
@@ -126,13 +126,13 @@ impl ItemSummary {
         )
     }
 
-    /// Takes in that a run ended or died, or that another one began: nothing is under way.
+    /// Applies the end, the crash or the start of a run: nothing is in flight.
     pub fn release(&mut self, at: Timestamp) {
         self.agents.clear();
         self.pace.restart(at);
     }
 
-    /// Takes in something that happened to an item, to an agent or to the breaker.
+    /// Applies a record about an item, an agent or the breaker.
     pub fn apply(&mut self, record: &Record) {
         if let Some(busy) = record.agent_id.and_then(|agent| self.agents.get_mut(&agent)) {
             busy.activity.hear(record);
@@ -238,14 +238,14 @@ impl ItemSummary {
         }
     }
 
-    /// Takes in that an item is no dead letter any more.
+    /// Removes an item from the dead letters.
     fn revive(&mut self, record: &Record) -> Option<Counted> {
         let counted = self.dead.remove(record.item_id.as_ref()?)?;
         self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
         Some(counted)
     }
 
-    /// Takes in that an attempt succeeded; with commits the item ends when they are merged.
+    /// Applies a successful attempt; with commits the item ends when they are merged.
     fn complete(&mut self, record: &Record, done: &AgentCompleted) {
         self.free(record);
         if let Some(item) = &record.item_id {
@@ -258,14 +258,14 @@ impl ItemSummary {
         self.succeed(record);
     }
 
-    /// Takes in that an item is done.
+    /// Applies the success of an item.
     fn succeed(&mut self, record: &Record) {
         let known = record.item_id.as_ref().and_then(|item| self.failed_steps.get(item));
         let failed_steps = known.copied().unwrap_or_default();
         self.end(record, |counts| counts.count_success(failed_steps));
     }
 
-    /// Takes in that an item came to its end.
+    /// Applies the end of an item.
     fn end(&mut self, record: &Record, count: impl FnOnce(&mut ItemCounts)) {
         self.free(record);
         if let Some(item) = &record.item_id {
@@ -275,7 +275,7 @@ impl ItemSummary {
         self.pace.ended(record.timestamp);
     }
 
-    /// Takes in that nothing is under way for an item any more.
+    /// Removes the work in flight for an item.
     fn free(&mut self, record: &Record) {
         if let Some(agent) = record.agent_id {
             self.agents.remove(&agent);

@@ -1,4 +1,4 @@
-//! What follows from what happens to the items.
+//! The decisions that follow from events of the items.
 
 use super::{
     Conflict, CutOff, Decision, Ending, FailedAttempt, Job, Merging, Replays, Surroundings,
@@ -13,16 +13,16 @@ use crate::{
     workflow::{ErrorPolicy, OnConflict},
 };
 
-/// What holds for the items of a job; it comes from the workflow and the command line.
+/// The rules for the items of a job; they come from the workflow and the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MapRules<'a> {
-    /// How many attempts may be under way at once.
+    /// The maximum number of attempts in flight.
     pub max_parallel: u32,
-    /// What to do when they fail.
+    /// The error policy for failed items.
     pub policy: &'a ErrorPolicy,
-    /// What to do when their commits conflict.
+    /// The action for commits that conflict.
     pub on_conflict: &'a OnConflict,
-    /// Whether a job without items fails.
+    /// Set if a job without items fails.
     pub needs_items: bool,
     /// The dead letters that are tried again in this run.
     pub replays: &'a Replays,
@@ -46,9 +46,9 @@ pub enum ItemInput {
     Claimed {
         /// The item's place.
         item: u32,
-        /// What allows it.
+        /// The policy rule and the approval that allow it.
         allowed: Allowed,
-        /// Whether somebody took it on themselves.
+        /// Set if a person forced the replay.
         forced: bool,
     },
     /// A dead letter must not be replayed; it is not wanted any more.
@@ -58,33 +58,33 @@ pub enum ItemInput {
     },
     /// An attempt succeeded.
     Completed {
-        /// Who made it.
+        /// The agent that made it.
         agent: AgentId,
         /// The item's place.
         item: u32,
-        /// What it left behind.
+        /// The result of the attempt.
         done: Box<AgentCompleted>,
     },
     /// An attempt failed.
     Failed {
-        /// Who made it.
+        /// The agent that made it.
         agent: AgentId,
         /// The item's place.
         item: u32,
         /// The step that failed, if it was a step.
         step: Option<String>,
-        /// Why.
+        /// The failure.
         failure: Failure,
-        /// How long it took.
+        /// The duration of the attempt.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the attempt.
         cost_usd: f64,
         /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// An attempt was cut off by a limit or a budget: it counts as not made.
     CutOff {
-        /// Who made it.
+        /// The agent that made it.
         agent: AgentId,
         /// The item's place.
         item: u32,
@@ -92,22 +92,22 @@ pub enum ItemInput {
         cut_off: CutOff,
         /// The work that it keeps.
         work: Box<WorkSuspended>,
-        /// How long it took.
+        /// The duration of the attempt.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the attempt.
         cost_usd: f64,
         /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// The handler of the error policy ended; what the item left behind is safe.
     Handled {
-        /// Who ran it.
+        /// The agent that ran it.
         agent: AgentId,
         /// The item's place.
         item: u32,
-        /// Why the attempt had failed.
+        /// The failure of the attempt.
         failure: Failure,
-        /// Why the handler failed, if it did.
+        /// The failure of the handler, if it failed.
         handler: Option<Failure>,
     },
     /// An item's commits are in the job's branch.
@@ -138,11 +138,11 @@ pub enum ItemInput {
         item: u32,
         /// The commit that has both sides.
         commit: String,
-        /// How many commits the item's branch has with it.
+        /// The number of commits on the item's branch, this one included.
         commits: u64,
-        /// How long it took.
+        /// The duration of the resolution.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the resolution.
         cost_usd: f64,
     },
     /// The conflict of an item could not be resolved.
@@ -151,11 +151,11 @@ pub enum ItemInput {
         agent: AgentId,
         /// The item's place.
         item: u32,
-        /// Why.
+        /// The failure of the resolution.
         failure: Failure,
-        /// How long it took.
+        /// The duration of the resolution.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost of the resolution.
         cost_usd: f64,
     },
     /// An item's commits did not survive.
@@ -172,7 +172,7 @@ pub enum ItemAction {
     Select,
     /// Send the ids of all but the first so many, as [`ItemInput::Found`].
     Find {
-        /// How many are queued.
+        /// The number of items that are queued already.
         from: u32,
     },
     /// Decide anew whether a dead letter may be replayed, and send [`ItemInput::Claimed`] or
@@ -183,37 +183,37 @@ pub enum ItemAction {
     },
     /// Make an attempt.
     Start {
-        /// Who makes it.
+        /// The agent that makes it.
         agent: AgentId,
         /// The item's place.
         item: u32,
         /// Which attempt, from 1.
         attempt: u32,
-        /// Whether somebody decided that what is not known to be made outside is made again.
+        /// Set if a person decided that effects of unknown state are made again.
         may_repeat: bool,
     },
     /// Make safe what an attempt left behind that is not made again, and send its outcome once
     /// more.
     Secure {
-        /// Who made it.
+        /// The agent that made it.
         agent: AgentId,
         /// Set if the handler of the error policy runs in the worktree next.
         goes_on: bool,
     },
     /// Run the handler of the error policy where the attempt was made.
     Handle {
-        /// Who runs it.
+        /// The agent that runs it.
         agent: AgentId,
         /// The item's place.
         item: u32,
         /// The handler.
         name: String,
-        /// Why the attempt failed.
+        /// The failure of the attempt.
         failure: Failure,
     },
     /// Run the handler of the error policy once more, where what the attempt left is restored.
     HandleAgain {
-        /// Who runs it.
+        /// The agent that runs it.
         agent: AgentId,
         /// The item's place.
         item: u32,
@@ -221,7 +221,7 @@ pub enum ItemAction {
         attempt: u32,
         /// The handler.
         name: String,
-        /// How the attempt failed.
+        /// The failed attempt.
         failed: Box<FailedAttempt>,
     },
     /// Have an agent resolve the conflict of an item.
@@ -244,9 +244,9 @@ pub enum ItemAction {
     },
     /// An attempt is over: its worktree is free, or is kept for people to look at.
     Release {
-        /// Who made it.
+        /// The agent that made it.
         agent: AgentId,
-        /// Whether the item has failed for good.
+        /// Set if the item has failed for good.
         failed: bool,
     },
 }
@@ -308,7 +308,7 @@ pub(super) fn hear(
     }
 }
 
-/// Takes in the items of a job that has none yet.
+/// Applies the selection of items for a job that has none yet.
 pub(super) fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
     match input {
         ItemInput::Selected { ids, .. } if ids.is_empty() && rules.needs_items => {

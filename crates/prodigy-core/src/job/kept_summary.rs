@@ -24,7 +24,7 @@ pub struct KeptEntry {
 }
 
 impl KeptSummary {
-    /// Takes in a record.
+    /// Applies a record.
     pub fn apply(&mut self, record: &Record) {
         let Event::WorkKept(work) = &record.event else { return };
         let name = work.reference.as_ref().or(work.stray_commits.first()).cloned();

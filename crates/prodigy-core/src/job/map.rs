@@ -17,19 +17,19 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored")]
 pub struct MapState {
-    /// How many items were chosen.
+    /// The number of selected items.
     pub total: u32,
     /// The SHA-256 of the file that holds them.
     pub sha256: String,
     /// The items, in the order chosen.
     pub items: Vec<ItemState>,
-    /// How the items ended that did.
+    /// The number of finished items per outcome.
     pub counts: ItemCounts,
-    /// What the limits of the error policy are judged by.
+    /// The counts that the limits of the error policy are checked against.
     pub judged: Judged,
     /// The circuit breaker.
     pub breaker: Breaker,
-    /// Why items failed.
+    /// The counts of failures by error type and pattern.
     #[serde(default)]
     pub tally: Tally,
     /// The places of the items whose worktrees were kept as they are.
@@ -41,7 +41,7 @@ pub struct MapState {
     /// When a dead letter was last claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_replay: Option<Timestamp>,
-    /// How many attempts may be under way at once, if a provider had no room for more.
+    /// The maximum number of attempts in flight, if a provider lacked capacity for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<u32>,
     /// When that was last made less.
@@ -51,7 +51,7 @@ pub struct MapState {
     pub(super) index: Index,
 }
 
-/// What [`MapState`] keeps on disk; the rest follows from it.
+/// The fields of [`MapState`] that are stored on disk; the rest follows from them.
 #[derive(Deserialize)]
 struct Stored {
     total: u32,
@@ -81,25 +81,25 @@ pub struct ItemState {
     pub id: ItemId,
     /// Where it stands.
     pub stage: Stage,
-    /// How many attempts came to an end.
+    /// The number of attempts that ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempts: u32,
-    /// How many of them failed.
+    /// The number of attempts that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// How often its commits conflicted with what was merged meanwhile.
+    /// The number of conflicts of its commits with what was merged meanwhile.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conflicts: u32,
-    /// How often it was replayed from the dead letter queue.
+    /// The number of replays from the dead letter queue.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replays: u32,
-    /// How it died last, if it was ever in the dead letter queue.
+    /// The last failure for good, if it was ever in the dead letter queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died: Option<Counted>,
-    /// How often prodigy died while it was under way.
+    /// The number of times that prodigy crashed while it was in flight.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
-    /// Whether the last attempt that was cut off was stopped, rather than lost with prodigy.
+    /// Set if the last attempt that was cut off was stopped, rather than lost in a crash.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
     /// The failed steps of the attempt that succeeded, until its commits are merged.
@@ -108,16 +108,16 @@ pub struct ItemState {
     /// The name of its work over all attempts, once there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// What its steps changed outside, as far as that was declared.
+    /// The side effects of its steps, as far as they were declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Box<Ledger>>,
     /// The SHA-256 of the data that took the place of what was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Box<str>>,
-    /// What agents said they cost over all its attempts.
+    /// The cost that agents reported over all its attempts.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cost_usd: f64,
-    /// How its last attempts failed, for whoever tries it again; the last one is the latest.
+    /// The previous failures, as context for the next attempt; the last one is the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setbacks: Vec<Setback>,
     /// The work on it that was cut off and goes on from there.
@@ -131,7 +131,7 @@ impl ItemState {
         self.ledger.as_ref().is_some_and(|ledger| ledger.is_open())
     }
 
-    /// Takes in that work on it starts, where it was cut off if it was.
+    /// Counts a start of suspended work, if there is any.
     pub(super) fn start_suspended(&mut self) {
         if let Some(work) = &mut self.suspended {
             work.starts = work.starts.saturating_add(1);
@@ -152,17 +152,17 @@ pub enum Stage {
     },
     /// An attempt is under way.
     Running {
-        /// Who makes it.
+        /// The agent that makes it.
         agent: AgentId,
-        /// Whether it shows if the circuit can be closed.
+        /// Set if it probes a half-open circuit.
         #[serde(default)]
         probe: bool,
     },
     /// The handler of the error policy is under way.
     Handling {
-        /// Who runs it.
+        /// The agent that runs it.
         agent: AgentId,
-        /// Why; left out by older versions.
+        /// The failed attempt that it handles; left out by older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failed: Option<Box<FailedAttempt>>,
     },
@@ -194,7 +194,7 @@ pub struct Merging {
     pub base: String,
     /// The commit that it ended at.
     pub head: String,
-    /// How many commits there are.
+    /// The number of commits.
     pub commits: u64,
 }
 

@@ -1,11 +1,11 @@
-//! What is known of the top-level steps beforehand: their names, and which of them cost money.
+//! The facts about top-level steps that are known beforehand: names, and which cost money.
 
 use crate::{
     event::PhaseName,
     workflow::{Body, MapReduce, OnItemFailure, Phase, Step, StepAddress, Workflow},
 };
 
-/// What progress calls the top-level steps.
+/// The display names of the top-level steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepNames {
     /// Those of one round, or of an item.
@@ -76,9 +76,9 @@ pub struct AskingSteps {
     pub setup: Vec<bool>,
     /// Those of the reduce phase.
     pub reduce: Vec<bool>,
-    /// Whether one does that prepares an item's worktree or handles its failure.
+    /// Set if a step that prepares an item's worktree or handles its failure may ask an agent.
     pub around: bool,
-    /// Whether one of the merge phase does.
+    /// Set if a step of the merge phase may ask an agent.
     pub merge: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How fast items come to their end, and how long the rest will take.
+//! The rate at which items finish, and the estimated time for the rest.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,7 +13,7 @@ const BASIS: u32 = 3;
 /// So long the window must be before anything is foretold.
 const BASIS_TIME: Duration = Duration::from_secs(1);
 
-/// How fast items come to their end, over a window that slides along.
+/// The rate at which items finish, over a sliding window.
 ///
 /// The window holds up to 60 samples at least a second apart: it is a minute long if
 /// items are quick, and as long as the last sixty of them took if they are slow. So the
@@ -31,7 +31,7 @@ impl Pace {
         self.samples.push_back((at, 0));
     }
 
-    /// Takes in that an item came to its end.
+    /// Counts a finished item.
     pub fn ended(&mut self, at: Timestamp) {
         let before = self.samples.len().checked_sub(2).and_then(|place| self.samples.get(place));
         let before = before.map(|(sampled, _)| *sampled);

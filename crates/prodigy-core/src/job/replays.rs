@@ -23,11 +23,11 @@ const ENOUGH: u32 = 5;
 /// was refused when it was about to be claimed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replays {
-    /// Whether the items that were never finished are left alone.
+    /// True if only dead letters run, and unfinished items do not.
     pub only: bool,
-    /// Who asked for it.
+    /// The name of the person who asked for the replay.
     pub by: String,
-    /// Why, if somebody said so.
+    /// The reason that they gave.
     pub reason: Option<String>,
     velocity: Velocity,
     causes: Vec<Cause>,
@@ -35,9 +35,9 @@ pub struct Replays {
     ready: BTreeMap<u32, usize>,
     /// The places of those that were claimed and have not ended.
     under_way: BTreeMap<u32, usize>,
-    /// How many are not claimed yet.
+    /// The number of dead letters that are not claimed yet.
     left: u32,
-    /// How many were claimed.
+    /// The number of claimed dead letters.
     claimed: u32,
 }
 
@@ -51,34 +51,34 @@ struct Cause {
     rest: BTreeSet<u32>,
     /// The number of the wave, from 0; behind the canaries there is one for all that is left.
     wave: usize,
-    /// How many of the wave may be claimed or are under way.
+    /// The number of dead letters of the wave that may be claimed or are in flight.
     open: u32,
     ended: u32,
     failed: u32,
     stopped: Option<Stopped>,
 }
 
-/// Why no more dead letters of a cause are tried, and how many that concerns.
+/// The reason why no more dead letters of a cause are replayed, and their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stopped {
     /// The signature of the cause.
     pub signature: String,
     /// The same for people.
     pub pattern: String,
-    /// How many were not tried.
+    /// The number of dead letters that were not replayed.
     pub untried: u32,
-    /// Why.
+    /// The reason of the stop.
     pub why: StoppedBy,
 }
 
-/// Why no more dead letters of a cause are tried.
+/// The reason why no more dead letters of a cause are replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StoppedBy {
     /// One of the first failed with the error that they have in common.
     Canary,
     /// Too large a share failed.
     Failures {
-        /// How many failed.
+        /// The number of failed replays.
         failed: u32,
         /// Of how many.
         ended: u32,
@@ -159,7 +159,7 @@ impl Replays {
         Some(last.checked_add(gap).unwrap_or(Timestamp::MAX))
     }
 
-    /// Takes in a record of the run; `map` has taken it in.
+    /// Applies a record of the run; `map` must have applied it before.
     pub fn apply(&mut self, record: &Record, map: &MapState) {
         let Some((at, item)) = record.item_id.as_ref().and_then(|id| map.find(id)) else { return };
         if let Event::ReplayStarted { .. } = record.event {
@@ -191,7 +191,7 @@ impl Replays {
         self.end(number, failed, signature.as_deref());
     }
 
-    /// Takes in that a dead letter must not be replayed.
+    /// Removes a dead letter that must not be replayed.
     pub fn refuse(&mut self, place: u32) {
         let Some(number) = self.ready.remove(&place) else { return };
         self.left = self.left.saturating_sub(1);
@@ -201,7 +201,7 @@ impl Replays {
         self.fill(number);
     }
 
-    /// Takes in how a replay ended.
+    /// Applies the end of a replay.
     fn end(&mut self, number: usize, failed: bool, signature: Option<&str>) {
         let canaries = self.velocity.canary.len();
         let ratio = self.velocity.abort_failure_ratio;

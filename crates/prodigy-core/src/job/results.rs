@@ -1,4 +1,4 @@
-//! How the results of steps are shown to later ones.
+//! The variables that show the results of steps to later ones.
 
 use serde_json::{Value, json};
 

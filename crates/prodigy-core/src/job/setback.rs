@@ -1,10 +1,10 @@
-//! What is remembered of a failed attempt for whoever tries again.
+//! Previous failures of an item, as context for its next attempt.
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
 
-/// How many are remembered.
+/// The maximum number of failures that are kept.
 const MOST: usize = 3;
 /// The most of a message that is remembered, in bytes.
 const MESSAGE: usize = 300;
@@ -19,9 +19,9 @@ pub struct Setback {
     /// The path of the step that failed, if it was a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Why.
+    /// The reason code of the failure.
     pub kind: FailureKind,
-    /// Why, for people; perhaps cut.
+    /// The failure message, for people; perhaps truncated.
     pub message: String,
     /// The end of what was printed.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -1,4 +1,4 @@
-//! What follows from the limits of accounts and of purses.
+//! The decisions that follow from usage limits and budgets.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
 };
 
-/// How long to wait for a limit when nobody said when it is lifted; then twice as long, …
+/// The first wait for a limit of which no reset time is known; then twice as long, …
 const FIRST_WAIT: Duration = Duration::from_secs(5 * 60);
 /// … and so on, but never longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
@@ -28,16 +28,16 @@ const MOST_JITTER: Duration = Duration::from_secs(30);
 /// Sums of money that differ by less are the same: most amounts have no exact binary form.
 const TINY_USD: f64 = 1e-9;
 
-/// What holds for the money and the accounts of a job.
+/// The usage limits and the budget of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spending<'a> {
-    /// What to do at a usage limit.
+    /// The policy for usage limits.
     pub quota: &'a QuotaPolicy,
-    /// What may be spent.
+    /// The budget.
     pub budget: &'a Budget,
-    /// Whether the run may wait at all.
+    /// Set if the run may wait at all.
     pub waits: bool,
-    /// What all jobs have spent today, this one included.
+    /// The amount that all jobs have spent today, this one included.
     pub today_usd: f64,
 }
 
@@ -50,7 +50,7 @@ pub struct Paused {
     pub until: Option<Timestamp>,
     /// Since when the job waits.
     pub since: Timestamp,
-    /// How often it was found not to be lifted.
+    /// The number of times that the limit was hit.
     pub times: u32,
     /// The item whose attempt tries it, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub struct Paused {
     pub tried: Option<ItemId>,
 }
 
-/// How much of a limit is used.
+/// The used share of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsedShare {
     /// From 0 to 1.
@@ -75,14 +75,14 @@ pub struct UsedShare {
 pub struct Overspent {
     /// Whose.
     pub scope: BudgetScope,
-    /// What was set aside.
+    /// The budget.
     pub limit_usd: f64,
-    /// What was spent.
+    /// The amount spent.
     pub spent_usd: f64,
 }
 
 impl Paused {
-    /// Takes in that a limit was reached, once more if there was one before.
+    /// Returns the pause for a limit that was hit, once more if there was one before.
     pub(super) fn again(before: Option<&Self>, paused: &QuotaPaused, now: Timestamp) -> Self {
         Self {
             limit: paused.limit.clone(),
@@ -94,14 +94,14 @@ impl Paused {
         }
     }
 
-    /// Takes in that the job is taken up again: somebody thinks that it is worth a try.
+    /// Applies a resume of the job: the limit is probed when its wait is over, or now.
     pub(super) fn resume(&mut self, try_now: bool, now: Timestamp) {
         self.probe = None;
         self.since = now;
         self.until = self.until.filter(|_| !try_now).or(Some(now));
     }
 
-    /// Takes in what happened to an item: that it tries, or that it tries no more.
+    /// Applies a record of an item: it begins to probe the limit, or ends its probe.
     pub(super) fn follow(&mut self, record: &Record) {
         let is_probe = self.probe.is_some() && self.probe == record.item_id;
         if let Event::AgentStarted { .. }
@@ -137,7 +137,7 @@ impl Paused {
 }
 
 impl Job {
-    /// Takes in what was spent, and what keeps agents from spending more.
+    /// Applies an event about costs, usage limits or budgets.
     pub(super) fn apply_spending(&mut self, event: &Event, at: Timestamp) {
         if let Event::AgentUsage { cost_usd, tokens, .. } = event {
             self.cost_usd += cost_usd.unwrap_or_default();
@@ -154,8 +154,8 @@ impl Job {
         }
     }
 
-    /// Takes in that the job was taken up again: somebody may have set more money aside, or
-    /// wants a limit to be tried at once.
+    /// Applies a resume of the job: the budget may be higher now, and `try_now` probes a limit
+    /// at once.
     pub(super) fn resume_spending(&mut self, try_now: bool, now: Timestamp) {
         self.overspent = None;
         if let Some(quota) = &mut self.quota {

@@ -1,4 +1,4 @@
-//! What a job's events add up to.
+//! The state of a job, folded from its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ use super::{
 pub struct Job {
     /// The number of the last record.
     pub seq: u64,
-    /// What was known at the beginning.
+    /// The facts that were recorded at the beginning.
     pub started: Option<JobStarted>,
     /// When it began.
     pub started_at: Option<Timestamp>,
@@ -43,7 +43,7 @@ pub struct Job {
     pub phase: Option<PhaseName>,
     /// The phases that ended well.
     pub phases_done: Vec<PhaseName>,
-    /// How many top-level steps are done, over all rounds; with many items, of the phase.
+    /// The number of top-level steps done, over all rounds; with many items, of the phase.
     pub done: u32,
     /// The identities of those steps, as far as they were recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,15 +73,15 @@ pub struct Job {
     pub vars: Vars,
     /// The worktree after the last step that changed it.
     pub snapshot: Option<Snapshot>,
-    /// How many steps failed without ending the job.
+    /// The number of steps that failed without ending the job.
     pub failed_steps: u32,
-    /// How many steps of loops and of the merge failed without ending the job.
+    /// The number of steps of loops and of the merge that failed without ending the job.
     #[serde(default)]
     pub failed_inside: u32,
     /// Those of the top-level step or phase that is under way; they count once it is over.
     #[serde(default)]
     pub failing_inside: u32,
-    /// What agents said they cost.
+    /// The cost that agents reported.
     pub cost_usd: f64,
     /// The tokens that they used.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
@@ -89,30 +89,30 @@ pub struct Job {
     /// The limit that keeps it from going on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Paused>,
-    /// How much of a limit is used, if an agent said so.
+    /// The used share of a limit, if an agent reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilization: Option<UsedShare>,
     /// The budget that is spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overspent: Option<Overspent>,
-    /// What its own steps changed outside, as far as that was declared.
+    /// The side effects of its own steps, as far as they were declared.
     #[serde(default, skip_serializing_if = "Ledger::is_empty")]
     pub ledger: Ledger,
-    /// Whether the end of its journal was lost once: what is not known to be made outside may
+    /// Set if the end of its journal was lost once: effects that are not known to be made may
     /// have been made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end_lost: bool,
     /// The effects of items that are not chosen yet: a repair carried them over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub carried: BTreeMap<ItemId, Ledger>,
-    /// How it ended, if it did.
+    /// The ending of the job, if it has ended.
     pub end: Option<End>,
     /// The update of the user's checkout that was begun and has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout_update: Option<CheckoutUpdate>,
     /// The commit that the merge made, once merged.
     pub merged: Option<String>,
-    /// Whether it is settled what becomes of the worktree.
+    /// True if the worktree was removed, or kept on purpose.
     pub tidy: bool,
 }
 
@@ -127,7 +127,7 @@ pub struct JobTreeState {
     pub base: String,
 }
 
-/// How a job ended. All but `Completed` can be resumed.
+/// The ending of a job. All but `Completed` can be resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -137,14 +137,14 @@ pub enum End {
     Failed {
         /// The step's path.
         step: String,
-        /// Why it failed.
+        /// The failure of the step.
         failure: Failure,
     },
     /// It stopped before its end.
     Paused {
-        /// Why.
+        /// The reason code of the pause.
         reason: PauseReason,
-        /// Why, for people.
+        /// The reason of the pause, for people.
         message: String,
     },
 }
@@ -171,7 +171,7 @@ pub enum Unexpected {
 }
 
 impl Job {
-    /// Takes in the next record of the journal.
+    /// Applies the next record of the journal.
     ///
     /// On an error the job is unchanged, and the journal must not be trusted further.
     pub fn apply(&mut self, record: &Record) -> Result<(), Unexpected> {
@@ -274,7 +274,7 @@ impl Job {
         Ok(())
     }
 
-    /// Takes in that a phase began.
+    /// Applies the start of a phase.
     fn start_phase(&mut self, phase: PhaseName, snapshot: Option<&Snapshot>, at: Timestamp) {
         self.phase = Some(phase);
         if phase == PhaseName::Map {
@@ -290,7 +290,7 @@ impl Job {
         }
     }
 
-    /// Takes in that a phase ended well.
+    /// Applies the successful end of a phase.
     fn complete_phase(&mut self, phase: PhaseName, at: Timestamp) {
         self.phase = None;
         if phase == PhaseName::Map {
@@ -301,7 +301,7 @@ impl Job {
         self.failed_inside += std::mem::take(&mut self.failing_inside);
     }
 
-    /// Takes in that a step ended; `None` if it was not under way.
+    /// Applies the end of a step; returns `None` if it was not in flight.
     fn complete_step(&mut self, step: &StepCompleted) -> Option<()> {
         if is_top_level(&step.step) {
             self.running.as_ref().filter(|(running, _)| *running == step.step)?;
@@ -312,7 +312,7 @@ impl Job {
         Some(())
     }
 
-    /// Takes in that a step was passed over.
+    /// Applies the skip of a step.
     fn skip_step(&mut self, step: &str, id: Option<&str>) {
         if is_top_level(step) {
             if let Some(id) = id {
@@ -322,7 +322,7 @@ impl Job {
         }
     }
 
-    /// Takes in that the top-level step that is under way is done.
+    /// Marks the top-level step that is in flight as done.
     fn pass_step(&mut self) {
         if !self.done_apart.is_empty() {
             let at = self.position().map(|(_, at)| at);
@@ -333,7 +333,7 @@ impl Job {
         self.done_steps.extend(self.running_identity.take());
     }
 
-    /// Takes in what happened to an item or an agent.
+    /// Applies a record about an item or an agent.
     fn apply_to_item(&mut self, record: &Record) -> Result<(), Unexpected> {
         let event = record.event.event_type();
         let order = Unexpected::Order { seq: record.seq, event };
@@ -355,7 +355,7 @@ impl Job {
         Ok(())
     }
 
-    /// Takes in what a top-level step left behind.
+    /// Applies the result of a top-level step.
     fn finish_step(&mut self, step: &StepCompleted) {
         self.pass_step();
         self.failed_inside += std::mem::take(&mut self.failing_inside);

@@ -1,4 +1,4 @@
-//! What people want to know of a job at a glance.
+//! The summary of a job, for people.
 
 use std::{fmt, time::Duration};
 
@@ -22,21 +22,21 @@ const MOST_CHANGES: usize = 10;
 /// there is, also of a journal that cannot be resumed from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// What was known at the beginning.
+    /// The facts that were recorded at the beginning.
     pub started: Option<JobStarted>,
     /// When the job began.
     pub started_at: Option<Timestamp>,
     /// When the last record was written.
     pub last_at: Option<Timestamp>,
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
-    /// How many top-level steps are done, over all rounds.
+    /// The number of top-level steps done, over all rounds.
     pub steps_done: u32,
-    /// How many steps failed without ending the job, those of loops and of the merge included.
+    /// The number of steps that failed without ending the job, in loops and the merge as well.
     pub steps_failed: u32,
     /// Those inside the top-level step or phase that is under way; they count once it is over.
     failing_inside: u32,
-    /// How many top-level steps there are, over all rounds.
+    /// The number of top-level steps, over all rounds.
     pub steps_total: u32,
     /// The top-level step that was started last and has not ended: its path and name.
     pub running: Option<(String, String)>,
@@ -44,11 +44,11 @@ pub struct Summary {
     pub phase: Option<PhaseName>,
     /// The items, once they were chosen.
     pub items: Option<ItemSummary>,
-    /// How often the job was taken up again.
+    /// The number of resumes.
     pub resumed: u32,
-    /// What agents cost.
+    /// The cost of agents.
     pub costs: Costs,
-    /// What people should know although the work was done.
+    /// The warnings about work that succeeded.
     pub warnings: Warnings,
     /// The work that was kept outside of its commits.
     pub kept: KeptSummary,
@@ -70,17 +70,17 @@ pub struct Summary {
     pub worktree: Option<String>,
     /// The commit that the merge made.
     pub merged: Option<String>,
-    /// How the last run of the job ended, if it did.
+    /// The ending of the job's last run, if it has ended.
     pub end: Option<End>,
-    /// How many steps were done before the reduce phase, and how many of them failed.
+    /// The number of steps done before the reduce phase, and the number that failed.
     before_reduce: Option<(u32, u32)>,
-    /// How long the runs before the current one took.
+    /// The duration of the runs before the current one.
     earlier: Duration,
     /// When the current run began.
     run_began: Option<Timestamp>,
 }
 
-/// How a job is, as people see it.
+/// The status of a job, as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
@@ -101,7 +101,7 @@ pub enum JobStatus {
 }
 
 impl Summary {
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn apply(&mut self, record: &Record) {
         self.records += 1;
         self.apply_to_parts(record);
@@ -202,7 +202,7 @@ impl Summary {
         }
     }
 
-    /// Takes in that a top-level step starts, where it was cut off if it was.
+    /// Applies the start of a top-level step, or the restart of a suspended one.
     fn start_step(&mut self, step: &str, name: &str) {
         self.running = Some((step.to_owned(), name.to_owned()));
         if !self.suspended.is_at(step) {
@@ -246,7 +246,7 @@ impl Summary {
         self.checkout_in_all = self.checkout_in_all.saturating_add(changes.len());
     }
 
-    /// Takes in that another workflow takes the place of the first.
+    /// Applies a changed workflow.
     fn change_workflow(&mut self, changed: Option<&ChangedWorkflow>) {
         if let (Some(changed), Some(started)) = (changed, &mut self.started) {
             started.steps = changed.steps;
@@ -256,7 +256,7 @@ impl Summary {
         }
     }
 
-    /// Takes in that a phase began; the reduce phase may do so more than once.
+    /// Applies the start of a phase; the reduce phase may start more than once.
     fn start_phase(&mut self, phase: PhaseName) {
         if phase == PhaseName::Reduce {
             let done = (self.steps_done, self.steps_failed);
@@ -298,7 +298,7 @@ impl Summary {
         self.release(record);
     }
 
-    /// Takes in that nothing is under way.
+    /// Removes the work in flight of the items.
     fn release(&mut self, record: &Record) {
         if let Some(items) = &mut self.items {
             items.release(record.timestamp);

@@ -28,7 +28,7 @@ impl SuspendedSummary {
         self.step.as_ref().is_some_and(|(suspended, _)| suspended == step)
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub(super) fn apply(&mut self, record: &Record) {
         if let Event::JobResumed { workflow: Some(workflow), .. } = &record.event
             && !workflow.same_steps

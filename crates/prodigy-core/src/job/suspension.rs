@@ -78,7 +78,7 @@ impl CutOff {
 }
 
 impl SuspendedWork {
-    /// Takes in that work was cut off, once more if it was before.
+    /// Returns the suspended work after it was cut off, once more if it was before.
     fn after(before: Option<&Self>, work: &WorkSuspended, agent: Option<AgentId>) -> Self {
         let is_further = before.is_none_or(|before| work.finished_steps > before.finished_steps);
         let cut_offs = before.filter(|_| !is_further).map_or(0, |before| before.cut_offs);
@@ -107,7 +107,7 @@ impl SuspendedWork {
 }
 
 impl MapState {
-    /// Takes in that the work on an item was suspended, or that it is over.
+    /// Sets the suspended work of an item, or removes it.
     pub(super) fn set_suspended(&mut self, at: u32, work: Option<Box<SuspendedWork>>) {
         let Some(item) = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)) else {
             return;
@@ -119,7 +119,7 @@ impl MapState {
         item.suspended = work;
     }
 
-    /// Takes in that the work on an item was cut off.
+    /// Suspends the work on an item.
     pub(super) fn suspend(
         &mut self,
         at: u32,
@@ -152,7 +152,7 @@ impl MapState {
 }
 
 impl Job {
-    /// Takes in that a step of the job, or the merge, was cut off.
+    /// Suspends a step of the job, or the merge.
     pub(super) fn suspend(&mut self, work: &WorkSuspended) {
         let before = self.suspended.as_ref().filter(|before| before.step == work.step);
         self.suspended = Some(SuspendedWork::after(before, work, None));
@@ -173,7 +173,7 @@ impl Job {
         }
     }
 
-    /// Takes in that a step starts; returns whether it goes on where it was cut off.
+    /// Applies the start of a step; returns true if it resumes suspended work.
     pub(super) fn start_suspended(&mut self, step: &str) -> bool {
         let of_merge = || step.strip_prefix(MERGE_STEPS).is_some_and(|rest| rest.starts_with('.'));
         let unit = if is_top_level(step) {
@@ -189,7 +189,7 @@ impl Job {
         true
     }
 
-    /// Takes in that the job failed. Work that limits cut off too often is kept for a resume.
+    /// Applies the failure of the job. Work that limits cut off too often is kept for a resume.
     pub(super) fn fail_suspended(&mut self, failure: &Failure) {
         match &mut self.suspended {
             Some(work) if failure.kind == FailureKind::QuotaExhausted => work.cut_offs = 0,

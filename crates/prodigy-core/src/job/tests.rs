@@ -25,7 +25,7 @@ use crate::{
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnConflict, OnItemFailure, Preserve},
 };
 
-/// What the outside world makes of one attempt.
+/// The outcome of one attempt, as the simulated world decides it.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Succeeds,
@@ -134,14 +134,14 @@ struct World {
     quota: QuotaPolicy,
     budget: Budget,
     max_parallel: u32,
-    /// Whether every item asks an agent.
+    /// Set if every item asks an agent.
     asks: bool,
     waits: bool,
-    /// What each attempt costs.
+    /// The cost of each attempt.
     cost_usd: f64,
 }
 
-/// What allows a replay.
+/// Returns the rule that allows a replay.
 fn allowed() -> Allowed {
     Allowed { rule: "r".into(), policy_snapshot: "s".into(), approval: None, wait_ms: 0 }
 }

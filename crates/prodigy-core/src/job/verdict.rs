@@ -1,4 +1,4 @@
-//! What becomes of an item when an attempt of it or a merge of its commits has ended.
+//! The verdict on an item after an attempt of it or a merge of its commits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     workflow::{ErrorPolicy, OnItemFailure},
 };
 
-/// What becomes of an item whose attempt failed.
+/// The verdict on an item whose attempt failed.
 enum Verdict {
     Retry { delay: Duration },
     DeadLetter,

@@ -1,4 +1,4 @@
-//! What people should know although the work was done.
+//! The warnings about work that succeeded.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use crate::{
 /// The most warnings that are kept one by one.
 const MOST_KEPT: usize = 50;
 
-/// What agents did well, but not without something that a person should know.
+/// The warnings of agents about work that succeeded.
 ///
 /// Its size depends on how many items there were warnings about, not on how many warnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Warnings {
-    /// How many there are.
+    /// The number of warnings.
     pub in_all: u64,
     /// The items they are about.
     pub items: BTreeSet<ItemId>,
@@ -34,12 +34,12 @@ pub struct Warning {
     pub step: String,
     /// The agent's name.
     pub agent: String,
-    /// What, for people.
+    /// The warning, for people.
     pub message: String,
 }
 
 impl Warnings {
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn apply(&mut self, record: &Record) {
         let Event::AgentWarned { step, agent, message } = &record.event else { return };
         self.in_all += 1;

@@ -9,11 +9,11 @@ use super::pattern::Pattern;
 pub(super) struct Hop {
     /// `..`: from everything below as well.
     pub(super) deep: bool,
-    /// What is taken, one after the other.
+    /// The selectors, one after the other.
     pub(super) selectors: Vec<Selector>,
 }
 
-/// What a step takes.
+/// A selector of a step.
 #[derive(Clone)]
 pub(super) enum Selector {
     /// `'name'`
@@ -70,7 +70,7 @@ pub(super) enum Condition {
     Matches(Operand, Pattern),
 }
 
-/// What a comparison asks.
+/// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     /// `==`
@@ -92,7 +92,7 @@ pub(super) enum Relation {
 pub(super) enum Operand {
     /// A value as written.
     Literal(Value),
-    /// What a singular path leads to.
+    /// The value at a singular path.
     Part(Query),
     /// `length(a)`
     Length(Box<Self>),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{diagnostic::Fault, nearest::did_you_mean};
 
-/// How many patterns one path may have, so that all of them fit into memory.
+/// The maximum number of patterns in one path, so that all of them fit into memory.
 const PATTERNS: usize = 32;
 
 /// The functions of the standard and the number of their arguments.

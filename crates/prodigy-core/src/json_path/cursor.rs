@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use crate::diagnostic::Fault;
 
-/// How deep filters and parentheses may be nested.
+/// The maximum nesting of filters and parentheses.
 const DEEPEST: usize = 64;
 
 /// Reads a path from left to right.
 pub(super) struct Cursor<'text> {
     text: &'text str,
-    /// How many bytes were read.
+    /// The number of bytes read so far.
     pub(super) at: usize,
     depth: usize,
-    /// How many patterns were compiled so far.
+    /// The number of patterns compiled so far.
     pub(super) patterns: usize,
-    /// How many queries in filters start at the root.
+    /// The number of queries in filters that start at the root.
     pub(super) root_queries: usize,
 }
 

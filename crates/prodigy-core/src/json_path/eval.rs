@@ -14,7 +14,7 @@ use super::{
 /// A path on its way through one document.
 pub(super) struct Search<'a> {
     root: &'a RawValue,
-    /// What the queries in filters that start at the root lead to, once it is known.
+    /// The results of the queries in filters that start at the root, once they are known.
     known: Vec<OnceCell<Vec<&'a RawValue>>>,
     /// The pattern from the document that was used last; mostly it is the same for every test.
     pub(super) pattern: RefCell<Option<(String, bool, Option<Regex>)>>,

@@ -1,4 +1,4 @@
-//! Whether a part passes a filter.
+//! Test of a part by a filter.
 
 use std::cmp::Ordering;
 

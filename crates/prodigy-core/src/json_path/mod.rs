@@ -26,7 +26,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::diagnostic::Fault;
 
-/// How deep a document may be nested; the reader of JSON values has the same limit.
+/// The maximum nesting of a document; the reader of JSON values has the same limit.
 const DEEPEST: usize = 128;
 
 /// A path could not be followed through a document.
@@ -45,7 +45,7 @@ pub enum Error {
 pub struct JsonPath {
     source: String,
     hops: Vec<ast::Hop>,
-    /// How many queries in filters start at the root.
+    /// The number of queries in filters that start at the root.
     root_queries: usize,
 }
 

@@ -7,7 +7,7 @@ use super::ast::Operand;
 /// The largest compiled pattern, in bytes.
 const SIZE: usize = 1 << 20;
 
-/// What `match` and `search` compare with.
+/// The pattern of `match` and `search`.
 #[derive(Clone)]
 pub(super) enum Pattern {
     /// It stands in the path.
@@ -16,7 +16,7 @@ pub(super) enum Pattern {
     Found {
         /// From where.
         operand: Box<Operand>,
-        /// Whether it must match all of the text.
+        /// Set if it must match all of the text.
         whole: bool,
     },
 }

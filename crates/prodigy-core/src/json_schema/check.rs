@@ -13,12 +13,12 @@ use super::{
 
 /// The most violations that are reported.
 const MOST_VIOLATIONS: usize = 20;
-/// How deep a check goes. JSON is read no deeper than 128; references add to it.
+/// The maximum depth of a check. JSON is read no deeper than 128; references add to it.
 const DEEPEST: usize = 300;
-/// How many schemas are asked in all. Alternatives within alternatives could
+/// The maximum number of schemas checked in all. Alternatives within alternatives could
 /// otherwise take forever.
 pub(super) const MOST_STEPS: usize = 5_000_000;
-/// How many characters of the allowed values are shown.
+/// The maximum number of characters of the allowed values in a message.
 const SHOWN: usize = 120;
 
 /// Checks a value in a number of steps.
@@ -35,7 +35,7 @@ pub(super) fn check(rules: &[Rule], value: &Value, steps: usize) -> Result<(), V
 /// A check under way.
 struct Check<'s> {
     rules: &'s [Rule],
-    /// How many are left.
+    /// The number of steps left.
     steps: usize,
     given_up: Option<&'static str>,
 }
@@ -46,7 +46,7 @@ struct Place {
     depth: usize,
 }
 
-/// What a check has found.
+/// The violations that a check has found.
 struct Found {
     violations: Vec<Violation>,
     most: usize,
@@ -107,7 +107,7 @@ impl Check<'_> {
         place.path.truncate(length);
     }
 
-    /// Whether a value has no violation.
+    /// Returns true if a value has no violation.
     fn passes(&mut self, rule: usize, value: &Value, place: &mut Place) -> bool {
         let mut found = Found { violations: Vec::new(), most: 1 };
         self.rule(rule, value, place, &mut found);

@@ -28,15 +28,15 @@ pub struct Schema {
     rules: Arc<[Rule]>,
 }
 
-/// What is wrong with a schema.
+/// An error in a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     /// Where in the schema, as a JSON pointer; empty for the whole.
     pub pointer: String,
-    /// What is wrong there.
+    /// The error message.
     pub message: String,
-    /// What to do about it.
+    /// The way to fix it.
     pub help: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Error {
 pub struct Violation {
     /// Where in the value, as a JSON pointer; empty for the whole.
     pub path: String,
-    /// What it must be or do, to be read after its name.
+    /// The broken demand, to be read after the value's name.
     pub message: String,
 }
 

@@ -18,12 +18,12 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or(f64::NAN)
 }
 
-/// Whether a number has no fraction.
+/// Returns true if a number has no fraction.
 pub(super) fn is_integer(number: &Number) -> bool {
     whole(number).is_some() || float(number).fract() == 0.0
 }
 
-/// Whether a number is on the right side of a bound.
+/// Returns true if a number is on the right side of a bound.
 pub(super) fn is_within(number: &Number, bound: Bound, limit: &Number) -> bool {
     let order = match (whole(number), whole(limit)) {
         (Some(number), Some(limit)) => Some(number.cmp(&limit)),
@@ -37,7 +37,7 @@ pub(super) fn is_within(number: &Number, bound: Bound, limit: &Number) -> bool {
     }
 }
 
-/// Whether a number is a multiple of another.
+/// Returns true if a number is a multiple of another.
 ///
 /// Floats are given the tolerance of their own rounding: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {

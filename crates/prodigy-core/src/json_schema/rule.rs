@@ -1,4 +1,4 @@
-//! What a schema demands, ready to be checked.
+//! Demands of a schema, ready to be checked.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) enum Rule {
     Each(Vec<Demand>),
 }
 
-/// What one keyword demands, or several that belong together.
+/// The demand of one keyword, or of several that belong together.
 #[derive(Debug)]
 pub(super) enum Demand {
     /// `type`
@@ -128,7 +128,7 @@ impl Type {
     }
 }
 
-/// What is counted.
+/// The unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Characters,

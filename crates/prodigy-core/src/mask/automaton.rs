@@ -23,7 +23,7 @@ struct State {
     next: Vec<(u8, usize)>,
     /// The longest proper suffix that is a prefix, too.
     fallback: usize,
-    /// How long the prefix is.
+    /// The length of the prefix.
     depth: usize,
     /// The length of the longest pattern that ends here; 0 if none does.
     matched: usize,

@@ -30,10 +30,10 @@ const NAMES: &[&str] = &[
     "OPENAI_API_KEY",
 ];
 
-/// How the names of passwords end: any text can be one.
+/// The suffixes of the names of passwords; any text can be a password.
 const PASSWORDS: &[&str] = &["_PASSWORD", "_SECRET"];
 
-/// How the names of keys end. Keys of tables and caches are called so, too.
+/// The suffixes of the names of keys. Keys of tables and caches are called so, too.
 const KEYS: &[&str] = &["_KEY", "_TOKEN"];
 
 /// The least bits that a character of a key carries.

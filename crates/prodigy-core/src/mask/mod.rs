@@ -19,7 +19,7 @@ use automaton::Automaton;
 pub use inherited::inherited;
 pub use stream::MaskStream;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 const HIDDEN: &str = "***";
 
 /// Replaces secrets in text, in JSON and in streams of bytes.

@@ -7,7 +7,7 @@ pub(super) fn forms(text: &str) -> impl Iterator<Item = String> {
     html(text).into_iter().chain(repr(text)).chain(shell(text))
 }
 
-/// How a page writes `"`, `'` and `/`; all of them write `&`, `<` and `>` by their names.
+/// The ways in which pages write `"`, `'` and `/`; all write `&`, `<` and `>` by their names.
 const PAGES: [[&str; 3]; 9] = [
     ["\"", "'", "/"],
     ["&quot;", "'", "/"],
@@ -54,7 +54,7 @@ fn far(c: char) -> bool {
     !c.is_ascii()
 }
 
-/// How a literal writes a character that is not ASCII.
+/// The form of a non-ASCII character in a literal.
 #[derive(Clone, Copy)]
 enum NonAscii {
     Itself,
@@ -94,7 +94,7 @@ fn literal(c: char, quoted: &str, far: NonAscii) -> Option<String> {
     }
 }
 
-/// What `printf %q`, `declare -p`, `set -x` and `shlex.quote` print.
+/// Returns the forms that `printf %q`, `declare -p`, `set -x` and `shlex.quote` print.
 fn shell(text: &str) -> Vec<String> {
     // All of bash's list; a few of them it leaves alone unless they come first.
     let special = " !\"$&'()*,;<>?[\\]^`{|}";

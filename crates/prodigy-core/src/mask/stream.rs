@@ -6,7 +6,7 @@ use super::{HIDDEN, automaton::Automaton};
 
 /// Replaces secrets in a stream of bytes.
 ///
-/// What goes out does not depend on how the stream is cut into pieces. Secrets that
+/// The output does not depend on how the stream is cut into pieces. Secrets that
 /// overlap become one `***`.
 pub struct MaskStream {
     automaton: Option<Arc<Automaton>>,
@@ -15,7 +15,7 @@ pub struct MaskStream {
     held: Vec<u8>,
     /// The places of secrets in `held`, in order, apart from each other.
     secrets: VecDeque<(usize, usize)>,
-    /// How many of the first bytes of `held` belong to a secret whose `***` is out already.
+    /// The number of first bytes of `held` that belong to a secret whose `***` is out already.
     hidden: usize,
 }
 

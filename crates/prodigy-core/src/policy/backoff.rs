@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use crate::failure::FailureKind;
 
-/// How long to wait before trying again.
+/// The wait before a retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Backoff {
     /// The same wait every time.
@@ -33,16 +33,16 @@ pub enum Backoff {
     },
 }
 
-/// How something is tried again.
+/// The retry policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
-    /// How often it is tried in all, the first try included.
+    /// The maximum number of attempts, the first one included.
     pub attempts: NonZeroU32,
-    /// How long to wait in between.
+    /// The wait between attempts.
     pub backoff: Backoff,
     /// The longest wait.
     pub max_delay: Option<Duration>,
-    /// Whether to vary the wait at random between half and the whole of it.
+    /// Set to vary the wait at random between half and the whole of it.
     pub jitter: bool,
     /// The failures worth another try; empty means all.
     pub retry_on: Vec<FailureKind>,
@@ -98,9 +98,9 @@ impl Retry {
         half.saturating_add(half.mul_f64(random)).min(whole)
     }
 
-    /// Returns whether another try follows when try `attempt`, from 1, failed like this.
+    /// Returns true if another try follows when try `attempt`, from 1, failed like this.
     ///
-    /// What the user stopped is never tried again.
+    /// Cancelled work is never retried.
     pub fn allows(&self, attempt: u32, kind: FailureKind) -> bool {
         kind != FailureKind::Cancelled
             && attempt < self.attempts.get()

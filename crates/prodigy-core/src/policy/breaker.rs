@@ -18,7 +18,7 @@ use crate::{Timestamp, workflow::BreakerConfig};
 pub enum Breaker {
     /// Attempts start.
     Closed {
-        /// How many failed in a row.
+        /// The number of consecutive failures.
         failures: u32,
     },
     /// Nothing starts.
@@ -28,7 +28,7 @@ pub enum Breaker {
     },
     /// A few attempts start, to see whether it is any better.
     HalfOpen {
-        /// How many of them succeeded.
+        /// The number of probes that succeeded.
         successes: u32,
     },
 }
@@ -81,7 +81,7 @@ impl Breaker {
         }
     }
 
-    /// Takes in how an attempt ended.
+    /// Applies the outcome of an attempt.
     pub fn ended(&mut self, well: bool, is_probe: bool) {
         match self {
             Self::Closed { failures } if well => *failures = 0,

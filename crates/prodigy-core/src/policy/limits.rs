@@ -15,9 +15,9 @@ const PATTERN_CHARS: usize = 160;
 /// The items that ended since the run began; what was there before a resume is forgiven.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
-    /// How many ended.
+    /// The number of finished items.
     pub finished: u32,
-    /// How many of them failed.
+    /// The number of failed items.
     pub failed: u32,
     /// The failures of one kind that came last, one after the other.
     #[serde(default, skip_serializing_if = "Row::is_empty")]
@@ -32,9 +32,9 @@ pub struct Judged {
 struct Row {
     /// The hash of their signature.
     signature: String,
-    /// What they have in common, for people.
+    /// The pattern of their errors, for people.
     pattern: String,
-    /// How many there are.
+    /// The number of failures.
     length: u32,
 }
 
@@ -45,13 +45,13 @@ impl Row {
 }
 
 impl Judged {
-    /// Takes in that an item has succeeded.
+    /// Counts an item that succeeded.
     pub fn succeed(&mut self) {
         self.finished += 1;
         self.row = Row::default();
     }
 
-    /// Takes in that an item has failed for good.
+    /// Counts an item that failed for good.
     pub fn fail(&mut self, failure: &Failure, item: &ItemId) {
         self.finished += 1;
         self.failed += 1;

@@ -1,4 +1,4 @@
-//! What follows from failures: waiting, holding back, stopping.
+//! Failure policies: backoff, circuit breaker, limits of failures, budgets.
 
 mod backoff;
 mod breaker;

@@ -1,4 +1,4 @@
-//! What to do at the limits of an account and of a purse.
+//! The policies for usage limits of agents and for budgets.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(8 * 24 * 60 * 60);
 /// not fit into the window of a limit would be paid for again and again.
 const MOST_RESTARTS: u32 = 5;
 
-/// What to do at the usage limit of an agent.
+/// The policy for the usage limit of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QuotaPolicy {
-    /// Whether the job waits until the limit is lifted, or stops.
+    /// The action at the limit: wait until it is lifted, or stop.
     pub on_limit: OnLimit,
     /// The longest wait; a longer one stops the job.
     pub max_wait: Option<Duration>,
@@ -38,7 +38,7 @@ impl QuotaPolicy {
     }
 }
 
-/// Whether a job waits for a limit to be lifted.
+/// The action of a job at a usage limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLimit {
     /// It waits.
@@ -60,7 +60,7 @@ pub struct Budget {
     /// For all jobs of a day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day_usd: Option<f64>,
-    /// What happens when the money of the job or of the day is spent.
+    /// The action when the budget of the job or of the day is spent.
     #[serde(default)]
     pub on_exceeded: OnExceeded,
     /// The consequence of an agent whose cost is unknown.
@@ -95,17 +95,17 @@ impl OnUnknown {
     }
 }
 
-/// What one item may cost, and what it has cost so far.
+/// The budget of one item, and its cost so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowance {
     /// The most it may cost.
     pub most_usd: f64,
-    /// What it has cost.
+    /// The cost so far.
     pub spent_usd: f64,
 }
 
 impl Allowance {
-    /// Takes in that some more was spent.
+    /// Adds a cost.
     #[must_use]
     pub fn after(self, cost_usd: f64) -> Self {
         Self { spent_usd: self.spent_usd + cost_usd, ..self }
@@ -125,13 +125,13 @@ impl Allowance {
     }
 }
 
-/// What happens when money is spent.
+/// The action when a budget is spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExceeded {
-    /// What is under way may finish.
+    /// Work in flight may finish.
     #[default]
     Pause,
-    /// What is under way is ended; its items wait for a resume.
+    /// Work in flight is stopped; its items wait for a resume.
     Stop,
 }

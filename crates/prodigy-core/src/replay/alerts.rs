@@ -20,7 +20,7 @@ const LEAST_DECISIONS: u64 = 5;
 /// A share of entries without a reason says nothing about fewer entries.
 const LEAST_ENTRIES: u64 = 20;
 
-/// What an alert is about.
+/// The subject of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
@@ -41,14 +41,14 @@ pub enum AlertKind {
 /// Something that somebody must hear of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alert {
-    /// What it is about.
+    /// The subject of the alert.
     #[serde(rename = "alert")]
     pub kind: AlertKind,
-    /// What was found: a rate, a share, or an age in seconds; none for the audit trail.
+    /// The measured value: a rate, a share, or an age in seconds; none for the audit trail.
     pub value: Option<f64>,
-    /// What it must not exceed.
+    /// The threshold of the alert; none for the audit trail.
     pub limit: Option<f64>,
-    /// Who looks after the entry that it is about, if it is about one that has an owner.
+    /// The owner of the entry that the alert is about, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The same for people.

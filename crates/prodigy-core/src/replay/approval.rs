@@ -15,7 +15,7 @@ pub use self::{refusal::Refusal, shown::Shown};
 use super::{ApprovalState, Group, IdentityKind, Party, Policy, Rule};
 use crate::Timestamp;
 
-/// How a digest begins.
+/// The prefix of a digest.
 const DIGEST: &str = "sha256:";
 
 /// The fewest digits of a digest that name it.
@@ -34,33 +34,33 @@ pub struct Approval {
     /// The commit that the replay would run on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub commit: String,
-    /// Whether somebody takes it on themselves to lift what speaks against the replay.
+    /// Set if the requester forces the replay despite reasons against it.
     #[serde(default)]
     pub forced: bool,
     /// The group that may approve; anybody may if there is none.
     pub group: Option<String>,
-    /// How many different people have to approve.
+    /// The number of different people who must approve.
     pub needed: u32,
-    /// Who asked.
+    /// The requester's name.
     pub requested_by: String,
     /// When they asked.
     pub requested_at: Timestamp,
     /// When it ends.
     pub expires_at: Timestamp,
-    /// Who approved.
+    /// The approvals so far.
     pub grants: Vec<Grant>,
-    /// Who rejected.
+    /// The rejection, if there is one.
     pub rejection: Option<Rejection>,
-    /// Whether a replay has used it up.
+    /// True once a replay has used the approval.
     pub consumed: bool,
 }
 
 /// The word of one approver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Grant {
-    /// Who.
+    /// The approver's name.
     pub by: String,
-    /// How sure that is.
+    /// The proof of the approver's identity: asserted or signed.
     pub identity: IdentityKind,
     /// When.
     pub at: Timestamp,
@@ -69,42 +69,42 @@ pub struct Grant {
 /// The word of somebody who is against it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rejection {
-    /// Who.
+    /// The name of the person who rejected the request.
     pub by: String,
-    /// Why.
+    /// The reason of the rejection.
     pub reason: String,
     /// When.
     pub at: Timestamp,
 }
 
-/// Who may approve.
+/// The rules on who may approve.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRules<'a> {
     /// The members of the group; without a group, anybody may approve who has no part in it.
     pub members: Option<&'a [String]>,
     /// Those who may not, because it is their own doing: who submitted, who replays.
     pub distinct_from: &'a [String],
-    /// Whether an approver has to sign.
+    /// True if an approver must sign.
     pub signed: bool,
 }
 
-/// What somebody says to a request.
+/// An approver's answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<'a> {
     /// Yes or no.
     pub vote: Vote,
     /// The digest of what they were shown, or its first digits.
     pub expect: &'a str,
-    /// Who says it.
+    /// The approver.
     pub approver: Approver<'a>,
 }
 
 /// Somebody who is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Approver<'a> {
-    /// Who.
+    /// The approver's name.
     pub name: &'a str,
-    /// How sure that is.
+    /// The proof of the approver's identity: asserted or signed.
     pub identity: IdentityKind,
 }
 

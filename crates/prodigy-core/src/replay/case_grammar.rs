@@ -133,7 +133,7 @@ static ENTRY: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What was counted before a case.
+/// The keys of `counters`: the replays and the cost before a case.
 static COUNTERS: RecordShape = RecordShape {
     name: "counters",
     title: "`counters`",
@@ -151,7 +151,7 @@ static COUNTERS: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What must come out of a case.
+/// The keys of `expect`: the decision that a case must lead to.
 static EXPECT: RecordShape = RecordShape {
     name: "expect",
     title: "`expect`",

@@ -19,27 +19,27 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// How long ago the last attempt ended, unless a case says otherwise: longer than any wait.
+/// The age of the last attempt unless a case sets it: longer than any backoff.
 const LONG_AGO: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An entry, and what a policy must make of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyCase {
-    /// What it is called.
+    /// The name of the case.
     pub name: String,
-    /// What must come out.
+    /// The expected decision.
     pub expected: Expected,
     entry: Entry,
     asked: Asked,
     counters: Counters,
 }
 
-/// What must come out of a case. What is `None` may be anything.
+/// The expected decision of a case. A field that is `None` matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// What is decided.
+    /// The expected verdict.
     pub verdict: Option<Verdict>,
-    /// What the rule wants done.
+    /// The expected action of the rule.
     pub action: Option<ReplayAction>,
     /// The rule that decides.
     pub rule: Option<String>,

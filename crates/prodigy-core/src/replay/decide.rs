@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Timestamp, dlq::EntryStatus, failure::Class};
 
-/// How it ends: the verdict, and what would get the entry on.
+/// The end of a decision: the verdict, and the need that would move the entry on.
 type End = (Verdict, Option<Need>);
 
 /// A ruling in the making.
@@ -72,7 +72,7 @@ impl Judge<'_, '_> {
             })
     }
 
-    /// Whether the limit and the wait of the rule hold for somebody who asks.
+    /// Returns true if the rule is lenient and a user asked, which waives its limit and backoff.
     fn is_let(&self) -> bool {
         self.rule.is_lenient && self.situation.asked != Asked::Unasked
     }
@@ -81,7 +81,7 @@ impl Judge<'_, '_> {
         self.situation.asked == Asked::Forced
     }
 
-    /// Whether the record is intact and the entry is open.
+    /// Ends the decision if the record is damaged or the entry is not open.
     fn entry(&mut self) -> Option<End> {
         if !self.subject.is_intact {
             self.because.push(Because::Damaged);
@@ -124,7 +124,7 @@ impl Judge<'_, '_> {
         self.because.push(Because::Clause(clause, action));
     }
 
-    /// Whether it is kept back until something is changed.
+    /// Ends the decision if the entry is quarantined, not released, and nothing has changed.
     fn quarantine(&mut self) -> Option<End> {
         let Subject { is_quarantined, is_released, is_changed, .. } = *self.subject;
         let by_rule = self.action == ReplayAction::Quarantine;
@@ -154,7 +154,7 @@ impl Judge<'_, '_> {
         Some((Verdict::Quarantine, Some(need)))
     }
 
-    /// What the action comes to, and the floor below it that no policy lowers.
+    /// Returns the goal of the action, or a verdict against it; no policy lowers this floor.
     fn goal(&mut self) -> Result<Goal, End> {
         let is_forced = self.is_forced();
         let is_unfit = match self.action {
@@ -198,7 +198,7 @@ impl Judge<'_, '_> {
         Ok(Goal::Adopt)
     }
 
-    /// What a person who looks at it can do first.
+    /// Returns the first action that is open to a reviewer.
     fn way_on(&self) -> Need {
         match self.outside {
             // Who could not tell may be able to by now.
@@ -212,7 +212,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Whether it was replayed as often, or for as much, as is allowed.
+    /// Ends the decision if a limit on replays or their cost is reached, unless it is forced.
     fn counters(&mut self, goal: Goal) -> Option<End> {
         let limits = self.policy.limits;
         let replays = self.subject.replays;
@@ -240,7 +240,7 @@ impl Judge<'_, '_> {
         (!self.is_forced()).then_some((Verdict::Limit, Some(Need::Force)))
     }
 
-    /// Whether something works on it already.
+    /// Ends the decision if another run works on the job, or the item is in flight.
     fn running(&mut self) -> Option<End> {
         if !self.situation.is_running {
             return None;
@@ -249,7 +249,7 @@ impl Judge<'_, '_> {
         Some((Verdict::Running, Some(Need::Idle)))
     }
 
-    /// Whether those have agreed who have to.
+    /// Ends the decision if the rule requires an approval that is not granted.
     fn approval(&mut self) -> Option<End> {
         if self.action != ReplayAction::RequireApproval {
             return None;
@@ -273,7 +273,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Whether enough time has passed since a replay failed.
+    /// Ends the decision if the backoff after a failed replay has not passed, unless it is forced.
     fn time(&mut self, goal: Goal) -> Option<End> {
         let wait = self.rule.backoff.delay(self.subject.item, self.subject.replays);
         if goal == Goal::Adopt || wait.is_zero() || self.is_let() {

@@ -14,15 +14,15 @@ pub(super) enum Because {
     Replaying,
     /// The rule that matches.
     Rule,
-    /// What is known of the effects.
+    /// The state of the side effects, and the evidence for it.
     Effects { outside: Outside, evidence: EffectEvidence },
-    /// What the rule says for that case.
+    /// The clause of the rule for that state, and its action.
     Clause(Clause, ReplayAction),
     /// It is kept back, or no longer.
     Quarantine(Held),
-    /// What no policy can allow.
+    /// The uncertain side effects, which no policy can allow to repeat.
     Floor { can_check: bool },
-    /// What is done is adopted, whatever the rule says.
+    /// The side effects are committed: the entry is adopted, whatever the rule says.
     NotAgain,
     /// Somebody takes it on themselves.
     Forced { is_committed: bool },
@@ -32,7 +32,7 @@ pub(super) enum Because {
     Running,
     /// Nobody may agree.
     NoMembers,
-    /// Who agreed.
+    /// The state of the approval, and the number of approvals needed.
     Approval { state: Option<ApprovalState>, needed: u32 },
     /// It is too early.
     Wait { until: Timestamp, is_forced: bool },
@@ -48,7 +48,7 @@ pub(super) enum Clause {
     CannotTell,
 }
 
-/// Why an entry is kept back, or no longer.
+/// The reason of a quarantine, or of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     ByPerson,

@@ -68,7 +68,7 @@ pub(super) static POLICY: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What becomes of the dead letters that match.
+/// The keys of a rule: the match, and the action for the dead letters that match.
 pub(super) static RULE: RecordShape = RecordShape {
     name: "rule",
     title: "a rule",
@@ -90,7 +90,7 @@ pub(super) static RULE: RecordShape = RecordShape {
     rule: Some(outcome),
 };
 
-/// What becomes of all other dead letters.
+/// The keys of `defaults`: the action for all other dead letters.
 pub(super) static DEFAULTS: RecordShape = RecordShape {
     name: "defaults",
     title: "`defaults`",
@@ -100,7 +100,7 @@ pub(super) static DEFAULTS: RecordShape = RecordShape {
     rule: Some(outcome),
 };
 
-/// What becomes of dead letters.
+/// The keys of an action on dead letters and its bounds.
 const OUTCOME: &[KeyShape] = &[
     KeyShape::new("action", Shape::Word(RULE_WORDS), "What becomes of them.").require(),
     KeyShape::new("max_replays", COUNT, "How often one dead letter may be replayed.")
@@ -170,7 +170,7 @@ pub(super) static MATCH: RecordShape = RecordShape {
     rule: Some(not_empty),
 };
 
-/// How often and for how much may be replayed.
+/// The keys of `limits`: the bounds on the number and the cost of replays.
 pub(super) static LIMITS: RecordShape = RecordShape {
     name: "limits",
     title: "`limits`",
@@ -191,7 +191,7 @@ pub(super) static LIMITS: RecordShape = RecordShape {
     rule: None,
 };
 
-/// How fast dead letters are replayed.
+/// The keys of `velocity`: the bounds on the speed of replays.
 pub(super) static VELOCITY: RecordShape = RecordShape {
     name: "velocity",
     title: "`velocity`",
@@ -218,7 +218,7 @@ pub(super) static VELOCITY: RecordShape = RecordShape {
     rule: None,
 };
 
-/// Who may agree to a replay.
+/// The keys of a group of approvers.
 pub(super) static GROUP: RecordShape = RecordShape {
     name: "approver_group",
     title: "a group",
@@ -255,7 +255,7 @@ pub(super) static GROUP: RecordShape = RecordShape {
     rule: Some(group),
 };
 
-/// What is worth an alert.
+/// The keys of `alerts`: the thresholds.
 pub(super) static ALERTS: RecordShape = RecordShape {
     name: "alerts",
     title: "`alerts`",

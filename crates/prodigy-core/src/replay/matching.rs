@@ -18,7 +18,7 @@ pub struct Match {
     pub step: Option<String>,
     /// The fewest attempts that came to an end.
     pub attempts_gte: Option<u32>,
-    /// What the error signature begins with.
+    /// The prefix of the error signature.
     pub signature: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a dead letter may be replayed: the policy, and the ruling over one entry.
+//! The replay of dead letters: the policy, and the ruling over one entry.
 //!
 //! A replay is a policy decision, not a queue operation. [`decide()`] is the only way to one:
 //! it is a function of the entry's facts, the policy, what was counted and the time.

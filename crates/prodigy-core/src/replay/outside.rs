@@ -1,10 +1,10 @@
-//! What is known of the effects of an item, all told.
+//! The combined state of an item's side effects.
 
 use super::{EffectEvidence, Subject};
 use crate::dlq::CommitState;
 
-/// What is known of the effects of an item: what the attempts may have changed, with what was
-/// found out since.
+/// The combined state of an item's side effects: the changes that the attempts may have made,
+/// with the results of later checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
     /// Nothing was changed outside.

@@ -1,4 +1,4 @@
-//! What a policy says about dead letters.
+//! The replay policy for dead letters.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,41 +19,41 @@ use crate::event::OwnerRule;
 pub struct Policy {
     /// The rules. The first that matches decides.
     pub rules: Vec<Rule>,
-    /// How often and for how much may be replayed.
+    /// The limits on the number and the cost of replays.
     pub limits: Limits,
-    /// How fast entries are replayed.
+    /// The limits on the speed of replays.
     pub velocity: Velocity,
-    /// Who may agree to a replay, by the name of the group.
+    /// The groups of approvers, by name.
     #[serde(rename = "approver_groups")]
     pub groups: BTreeMap<String, Group>,
-    /// What is worth an alert.
+    /// The alert thresholds.
     pub alerts: Alerts,
     /// The name of all of the above.
     #[serde(skip)]
     snapshot: String,
 }
 
-/// What becomes of the entries that match.
+/// The action for the entries that match.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rule {
-    /// What it is called: its `id`, or its place in the file.
+    /// The name of the rule: its `id`, or its place in the file.
     pub name: String,
     /// Which entries it is for.
     #[serde(rename = "match")]
     pub matches: Match,
-    /// What becomes of them.
+    /// The action for them.
     pub action: ReplayAction,
-    /// How often one entry may be replayed.
+    /// The maximum number of replays of one entry.
     pub max_replays: Option<u32>,
-    /// How long to wait after a replay that failed.
+    /// The backoff after a failed replay.
     pub backoff: Wait,
-    /// Whether these two hold only for replays that nobody asked for: so it is with the rules
-    /// that are built in, and their names tell them.
+    /// True if these two hold only for replays that no user asked for, as in the built-in rules,
+    /// whose names identify them.
     #[serde(skip)]
     pub is_lenient: bool,
-    /// Who looks after the entries.
+    /// The owner of the entries.
     pub owner: Option<String>,
-    /// Who may agree to a replay.
+    /// The group that may approve a replay.
     pub approver_group: Option<String>,
     /// With `check_then_replay`: what happens if nothing was changed outside.
     pub on_absent: ReplayAction,
@@ -63,7 +63,7 @@ pub struct Rule {
     pub on_partial: ReplayAction,
 }
 
-/// What a rule wants done with an entry.
+/// The action of a rule on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayAction {
@@ -79,27 +79,27 @@ pub enum ReplayAction {
     Quarantine,
     /// It is never replayed.
     Never,
-    /// What was changed outside counts as the work done; nothing runs again.
+    /// The entry is marked as done without running again: its side effects are there.
     Adopt,
 }
 
-/// How often and for how much may be replayed. `None` is no limit.
+/// The limits on the number and the cost of replays. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
-    /// How often one entry may be replayed.
+    /// The maximum number of replays of one entry.
     pub replays_per_item: Option<u32>,
-    /// How often the entries of one signature may be replayed, all together.
+    /// The maximum number of replays of all entries of one signature together.
     pub replays_per_signature: Option<u32>,
-    /// What the replays of a job may cost, all together.
+    /// The maximum cost of all replays of a job together.
     pub cost_usd: Option<f64>,
 }
 
-/// How fast entries are replayed. What is not said is not bounded.
+/// The limits on the speed of replays. A field that is not set is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Velocity {
-    /// How many replays may start in a stretch of time.
+    /// The maximum number of replays that start within a period.
     pub rate: Option<Rate>,
-    /// How many replays may be under way at once.
+    /// The maximum number of replays in flight.
     pub concurrency: Option<NonZeroU32>,
     /// The sizes of the first waves of a signature; empty is all at once.
     pub canary: Vec<NonZeroU32>,
@@ -107,19 +107,19 @@ pub struct Velocity {
     pub abort_failure_ratio: Option<f64>,
 }
 
-/// Who may agree to a replay, and what an agreement takes.
+/// A group of approvers, and the requirements of an approval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Who belongs to it; as long as it is empty, nobody may agree.
+    /// The members; as long as there are none, no approval is possible.
     pub members: Vec<String>,
-    /// How many have to agree.
+    /// The number of approvals needed.
     pub min_approvals: NonZeroU32,
-    /// How long an agreement holds.
+    /// The time for which a request and its approvals are valid.
     #[serde(serialize_with = "snapshot::seconds")]
     pub ttl: Duration,
     /// Whose own agreement does not count.
     pub distinct_from: Vec<Party>,
-    /// How a person shows who they are.
+    /// The proof of identity that an approver must give.
     pub identity: IdentityKind,
     /// The file with the keys of people, for signatures.
     pub allowed_signers: Option<String>,
@@ -138,19 +138,19 @@ pub enum Party {
     Replayer,
 }
 
-/// What is worth an alert. `None` is never.
+/// The alert thresholds. `None` turns an alert off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Alerts {
-    /// How many entries come in per minute.
+    /// The number of new entries per minute.
     pub growth_per_min: Option<f64>,
     /// Which share of the replays that were asked for is denied.
     pub denial_ratio: Option<f64>,
-    /// How long it is unknown what an entry changed outside.
+    /// The time for which the side effects of an entry are unknown.
     #[serde(serialize_with = "snapshot::optional_seconds")]
     pub unknown_commit_age: Option<Duration>,
     /// Which share of the entries has no known reason.
     pub unclassified_ratio: Option<f64>,
-    /// How old the oldest entry is.
+    /// The age of the oldest entry.
     #[serde(serialize_with = "snapshot::optional_seconds")]
     pub oldest: Option<Duration>,
     /// The command that is run with an alert.

@@ -1,4 +1,4 @@
-//! How many of something may begin in a stretch of time.
+//! The rate at which something may start.
 
 use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::duration;
 /// A bound on how fast things begin: `6/min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
-    /// How many.
+    /// The number of starts.
     pub count: NonZeroU32,
     /// In which time. Never zero.
     pub per: Duration,

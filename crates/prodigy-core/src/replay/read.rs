@@ -17,7 +17,7 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// How many rules a policy may have. Every decision asks one after the other.
+/// The maximum number of rules in a policy. Every decision tries one after the other.
 const MOST_RULES: usize = 1_000;
 
 /// A policy that can be used.
@@ -27,7 +27,7 @@ pub struct LoadedPolicy {
     pub policy: Policy,
     /// The file it was read from.
     pub sources: Sources,
-    /// What should change some day, in the order of the file.
+    /// The warnings, in the order of the file.
     pub warnings: Vec<Diagnostic>,
     /// The steps that rules are for, and where they stand in the file.
     pub steps: Vec<(Span, String)>,

@@ -15,7 +15,7 @@ use crate::{
     yaml::Node,
 };
 
-/// How many digits an error signature has.
+/// The number of digits of an error signature.
 const DIGITS: usize = 16;
 
 /// Reads which entries a rule is for.

@@ -1,30 +1,29 @@
-//! What is decided over an entry.
+//! The decision about an entry.
 
 use serde::Serialize;
 
 use super::{ReplayAction, Rule, explain::Because};
 use crate::Timestamp;
 
-/// What is decided over an entry, and why.
+/// The decision about an entry, and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a ruling that nobody looks at allows nothing"]
 pub struct Ruling<'a> {
-    /// What may happen now.
+    /// The verdict.
     pub verdict: Verdict,
     /// The rule that decided.
     pub rule: &'a Rule,
     /// The name of the policy.
     pub snapshot: &'a str,
-    /// What the rule wants done, as far as is known what the attempts changed outside.
+    /// The action of the rule, with what is known of the side effects.
     pub action: ReplayAction,
     /// The moment before which it must not be replayed, if the rule waits.
     pub not_before: Option<Timestamp>,
-    /// What is done in the end if nothing speaks against it; `None` if something does that
-    /// nobody can agree to.
+    /// The goal if nothing stands against it; `None` if something does that no approval can lift.
     pub goal: Option<Goal>,
-    /// What would get it on.
+    /// The need that would move the entry on.
     pub needs: Option<Need>,
-    /// What led to the verdict, in order.
+    /// The reasons of the verdict, in order.
     pub(super) because: Vec<Because>,
 }
 
@@ -37,7 +36,7 @@ impl Ruling<'_> {
     }
 }
 
-/// What is done in the end if nothing speaks against it.
+/// The goal of a ruling if nothing stands against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Its steps run again.
@@ -46,7 +45,7 @@ pub enum Goal {
     Adopt,
 }
 
-/// What may happen to an entry now.
+/// The verdict on an entry: the action that is possible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -54,7 +53,7 @@ pub enum Verdict {
     Replay,
     /// Its work counts as done: nothing runs again.
     Adopt,
-    /// It has to be found out first what was changed outside.
+    /// A check of its side effects must come first.
     Check,
     /// Somebody has to agree.
     Approval,
@@ -117,7 +116,7 @@ impl Verdict {
     }
 }
 
-/// What would get an entry on.
+/// The need that would move an entry on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// Finding out what was changed outside: `prodigy dlq check`.

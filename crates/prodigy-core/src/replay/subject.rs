@@ -1,4 +1,4 @@
-//! What a ruling depends on.
+//! The input of a ruling.
 
 use super::Policy;
 use crate::{
@@ -15,42 +15,42 @@ pub struct Subject<'a> {
     pub item: &'a str,
     /// Where the entry stands.
     pub status: EntryStatus,
-    /// Why the item died.
+    /// The reason code of the failure.
     pub reason_code: FailureKind,
     /// The path of the step that failed last: `map.2`.
     pub topic: &'a str,
     /// The name or the id of that step.
     pub step: &'a str,
-    /// How many attempts came to an end.
+    /// The number of attempts that ended.
     pub attempts: u32,
-    /// How often it was replayed.
+    /// The number of replays.
     pub replays: u32,
-    /// What entries of one cause have in common.
+    /// The error signature, which entries of one cause share.
     pub signature: &'a str,
     /// When the last attempt ended.
     pub last_attempt: Timestamp,
-    /// What the attempts may have changed.
+    /// The changes that the attempts may have made.
     pub commit_state: CommitState,
-    /// What was found out about effects that may have happened; of several, the worst.
+    /// The evidence of side effects that may have happened; of several, the worst.
     pub effect: EffectEvidence,
-    /// Whether there is a way to find out: a step whose effect nobody has looked for has a `check`.
+    /// True if a step whose side effect was not looked for yet has a `check`.
     pub can_check: bool,
-    /// Whether the entry is as it was written.
+    /// True if the entry is as it was written.
     pub is_intact: bool,
-    /// Whether somebody put it into quarantine.
+    /// True if a user quarantined it.
     pub is_quarantined: bool,
-    /// Whether somebody released it from quarantine, and it has not failed since.
+    /// True if a user released it from quarantine, and it has not failed since.
     pub is_released: bool,
-    /// Whether the input, the workflow, a tool or the environment is another than when it died,
-    /// or than when it was put into quarantine, if that was later.
+    /// True if the input, the workflow, a tool or the environment has changed since it failed, or
+    /// since it was quarantined, if that was later.
     pub is_changed: bool,
     /// Which of these are, for people.
     pub changed: &'a [&'a str],
-    /// How far an agreement has come, if somebody was asked.
+    /// The state of the approval, if one was requested.
     pub approval: Option<ApprovalState>,
 }
 
-/// What is known of an effect outside that was begun.
+/// The evidence of a side effect that was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EffectEvidence {
     /// None was begun, or all were seen to their end.
@@ -90,14 +90,14 @@ impl EffectEvidence {
     }
 }
 
-/// How far an agreement to a replay has come.
+/// The state of the approval of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalState {
     /// More have to agree.
     Pending {
-        /// How many agreed.
+        /// The number of approvals so far.
         granted: u32,
-        /// How many have to.
+        /// The number of approvals needed.
         needed: u32,
     },
     /// Everybody agreed who had to.
@@ -112,16 +112,16 @@ pub enum ApprovalState {
     Void,
 }
 
-/// What was counted so far.
+/// The counts of earlier replays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// How often entries of the same signature were replayed in the job.
+    /// The number of replays of entries with the same signature in the job.
     pub signature_replays: u32,
-    /// What the replays of the job cost.
+    /// The cost of the job's replays.
     pub cost_usd: f64,
 }
 
-/// How much somebody wants the replay.
+/// The kind of replay request: resume, retry or force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Asked {
     /// Nobody asked: the job is resumed.
@@ -137,12 +137,12 @@ pub enum Asked {
 pub struct Situation<'a> {
     /// The rules.
     pub policy: &'a Policy,
-    /// What was counted so far.
+    /// The counts of earlier replays.
     pub counters: Counters,
-    /// How much somebody wants it.
+    /// The kind of replay request.
     pub asked: Asked,
     /// The time.
     pub now: Timestamp,
-    /// Whether another run works on the job, or the item is under way.
+    /// True if another run works on the job, or the item is in flight.
     pub is_running: bool,
 }

@@ -1,4 +1,4 @@
-//! How dead letters are doing: what alerts are about.
+//! The health of the dead letters, on which alerts are based.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,13 +26,13 @@ pub struct Sighting<'a> {
     pub item: &'a ItemId,
     /// Where the entry stands.
     pub status: EntryStatus,
-    /// Why the item died.
+    /// The reason code of the failure.
     pub reason_code: FailureKind,
     /// When its last attempt ended.
     pub at: Timestamp,
-    /// What its attempts may have changed.
+    /// The changes that its attempts may have made.
     pub commit_state: CommitState,
-    /// Who looks after it.
+    /// The owner of the entry.
     pub owner: Option<&'a str>,
 }
 
@@ -45,42 +45,42 @@ pub struct Oldest {
     pub item: ItemId,
     /// When its last attempt ended.
     pub at: Timestamp,
-    /// Who looks after it.
+    /// The owner of the entry.
     pub owner: Option<String>,
 }
 
-/// How the dead letters of one job are doing.
+/// The health of the dead letters of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobVitals {
-    /// How many are open, by why they died.
+    /// The number of open entries, by reason code.
     pub open: BTreeMap<&'static str, u64>,
     /// The oldest that is open.
     pub oldest: Option<Oldest>,
-    /// How many may or may not have changed something outside.
+    /// The number of open entries whose side effects are unknown.
     pub unknown: u64,
     /// The oldest of them.
     pub oldest_unknown: Option<Oldest>,
 }
 
-/// How dead letters are doing.
+/// The health of the dead letters.
 #[derive(Clone, Debug)]
 pub struct Vitals {
     now: Timestamp,
     /// The jobs that have open entries.
     pub jobs: BTreeMap<JobId, JobVitals>,
-    /// How many entries are being replayed.
+    /// The number of entries that are being replayed.
     pub replaying: u64,
-    /// How many items died in the last ten minutes.
+    /// The number of items that failed in the last ten minutes.
     pub recent: u64,
-    /// How many items died in the day before that.
+    /// The number of items that failed in the day before that.
     pub before: u64,
-    /// How many entries that are not closed have no known reason.
+    /// The number of unclosed entries without a known reason.
     pub unclassified: u64,
-    /// How many replays were decided over in the last hour.
+    /// The number of replay decisions in the last hour.
     pub decided: u64,
-    /// How many of them were denied.
+    /// The number of them that denied the replay.
     pub denied: u64,
-    /// Why the audit trail cannot be relied on.
+    /// The reason that the audit trail cannot be trusted, if it cannot.
     pub audit_fault: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How long to wait after a replay that failed.
+//! The backoff after a failed replay.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_secs(30);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// How long to wait after a replay that failed. The first replay never waits.
+/// The backoff after a failed replay. The first replay never waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {

@@ -3,7 +3,7 @@
 /// Words after which a code stands.
 const ANNOUNCE: &[&str] = &["error", "warning", "fatal", "lint", "<path>"];
 
-/// Whether a word is a code by its own looks: `TS2345:`, `ORA-00942:`.
+/// Returns true if a word alone looks like a code: `TS2345:`, `ORA-00942:`.
 pub(super) fn is_code(word: &str, after: &str) -> bool {
     let Some((letters, digits)) = parts(word) else { return false };
     let is_long = letters.trim_end_matches('-').len() >= 2;
@@ -12,7 +12,7 @@ pub(super) fn is_code(word: &str, after: &str) -> bool {
     after.starts_with(':') && is_long && is_plain
 }
 
-/// Whether a word is a code because of the word before it: `error[E0308]`, `SQLSTATE[23505]`.
+/// Returns true if the word before makes this one a code: `error[E0308]`, `SQLSTATE[23505]`.
 pub(super) fn is_code_after(word: &str, preceding: &str) -> bool {
     let preceding = preceding.trim_matches(['.', ':', '!', '?']).to_ascii_lowercase();
     if preceding == "sqlstate" {

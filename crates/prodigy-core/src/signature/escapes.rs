@@ -2,7 +2,7 @@
 
 /// Returns a text without the sequences that terminals understand.
 ///
-/// What is not finished is taken out up to the end, since nobody can tell what it would be.
+/// An unfinished sequence is removed up to the end of the text, since its end is unknown.
 pub(crate) fn without_escapes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();

@@ -27,7 +27,7 @@ use crate::{
     ids::{ItemId, hex},
 };
 
-/// What failures of one cause have in common.
+/// The signature that failures with the same cause have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signature {
     /// The first 16 hexadecimal digits of the SHA-256 of the pattern.

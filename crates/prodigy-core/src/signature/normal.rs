@@ -12,7 +12,7 @@ use super::{
 const MOST_READ: usize = 2000;
 /// The most characters of what comes out.
 const MOST_KEPT: usize = 200;
-/// How often a text is gone over at most.
+/// The maximum number of repeated passes over a text.
 const MOST_PASSES: usize = 8;
 /// The most characters of one word; longer ones are data.
 const LONGEST_WORD: usize = 48;
@@ -110,7 +110,7 @@ fn normal_word(word: &str, preceding: &str) -> String {
     if normal.chars().count() > LONGEST_WORD { "<long>".to_owned() } else { normal }
 }
 
-/// Whether a word is a path or the name of a file, perhaps with a line in it.
+/// Returns true if a word is a path or the name of a file, perhaps with a line number.
 fn is_path(word: &str) -> bool {
     let is_count = |text: &str| is_number(text) || text == "<n>";
     if word.split_once('/').is_some_and(|(part, whole)| is_count(part) && is_count(whole)) {

@@ -57,7 +57,7 @@ fn old_closing(text: &str) -> Option<&str> {
     (end > 0 && !after.chars().next().is_some_and(is_wordish)).then_some(after)
 }
 
-/// Whether a character belongs to a word, or to what is put in place of one.
+/// Returns true if a character belongs to a word, or to a placeholder for one.
 fn is_wordish(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '<' | '>')
 }

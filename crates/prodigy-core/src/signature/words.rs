@@ -1,6 +1,6 @@
 //! Words that stand for a moment, an amount or an address.
 
-/// Whether a word is a date, a time of day or both: `2026-01-02T03:04:05Z`.
+/// Returns true if a word is a date, a time of day or both: `2026-01-02T03:04:05Z`.
 pub(super) fn is_time(word: &str) -> bool {
     let is_part = |b: u8| b.is_ascii_digit() || b"-:.+TZ".contains(&b);
     let starts = |byte: u8| word.bytes().filter(|b| *b == byte).count();
@@ -10,14 +10,14 @@ pub(super) fn is_time(word: &str) -> bool {
         && (is_date || starts(b':') >= 2)
 }
 
-/// Whether a word is a length of time: `5ms`, `2.5s`, `1h30m`.
+/// Returns true if a word is a duration: `5ms`, `2.5s`, `1h30m`.
 pub(super) fn is_duration(word: &str) -> bool {
     const UNITS: &[&str] =
         &["ns", "us", "µs", "ms", "s", "sec", "secs", "m", "min", "mins", "h", "hr", "hrs", "d"];
     are_amounts(word, UNITS)
 }
 
-/// Whether a word is an amount of bytes: `512B`, `1.5GiB`.
+/// Returns true if a word is an amount of bytes: `512B`, `1.5GiB`.
 pub(super) fn is_size(word: &str) -> bool {
     const UNITS: &[&str] = &[
         "B", "b", "kB", "KB", "kb", "MB", "Mb", "mb", "GB", "Gb", "gb", "TB", "KiB", "MiB", "GiB",
@@ -26,7 +26,7 @@ pub(super) fn is_size(word: &str) -> bool {
     are_amounts(word, UNITS)
 }
 
-/// Whether a word is made of numbers that each have one of the units behind them.
+/// Returns true if a word consists of numbers that are each followed by one of the units.
 fn are_amounts(word: &str, units: &[&str]) -> bool {
     let is_digit = |c: char| c.is_ascii_digit() || c == '.';
     let mut rest = word;
@@ -42,7 +42,7 @@ fn are_amounts(word: &str, units: &[&str]) -> bool {
     rest.is_empty() && !word.is_empty()
 }
 
-/// Whether a word is the name or the address of a machine, perhaps with a port.
+/// Returns true if a word is a host name or address, perhaps with a port.
 pub(super) fn is_host(word: &str) -> bool {
     const ENDS: &[&str] = &[
         "com",
@@ -76,7 +76,7 @@ pub(super) fn is_host(word: &str) -> bool {
     name == "localhost" || is_address || is_name && labels.iter().all(is_label)
 }
 
-/// Whether a word is an address for mail.
+/// Returns true if a word is an email address.
 pub(super) fn is_email(word: &str) -> bool {
     let Some((name, domain)) = word.split_once('@') else { return false };
     let Some((_, end)) = domain.rsplit_once('.') else { return false };

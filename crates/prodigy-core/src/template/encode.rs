@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Sink, filter::Filled};
 use crate::vars::value_text;
 
-/// How a value must be written where it stands.
+/// The encoding that a value needs at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// As it is.
@@ -43,8 +43,8 @@ fn unquoted_json(text: &str) -> String {
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
 }
 
-/// Whether YAML forbids a character outside of an escape, or reads it as the
-/// end of a line.
+/// Returns true for a character that YAML forbids outside of an escape, or reads as
+/// the end of a line.
 fn is_unprintable(c: char) -> bool {
     let code = u32::from(c);
     c.is_control()

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::nearest::nearest;
 use crate::vars::value_text;
 
-/// What is done to a value before it is inserted.
+/// A conversion of a value before it is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
     /// The value as compact JSON: text gets quotes.
@@ -16,7 +16,7 @@ pub(crate) enum Filter {
     Upper,
     /// Without white space at both ends.
     Trim,
-    /// How many characters, elements or fields.
+    /// The number of characters, elements or fields.
     Length,
     /// A list with one element per line.
     Lines,
@@ -39,7 +39,7 @@ pub(crate) enum Filter {
 pub(super) struct Filled {
     /// The value.
     pub(super) value: Value,
-    /// Whether it is JSON text already, so that a JSON sink must not encode it again.
+    /// Set if it is JSON text already, so that a JSON sink must not encode it again.
     pub(super) encoded: bool,
 }
 
@@ -77,7 +77,7 @@ impl Filter {
         ALL.iter().find(|(_, filter)| *filter == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether the filter says how a value travels into a shell script.
+    /// Returns true if the filter determines how a value travels into a shell script.
     pub(super) fn is_shell_only(self) -> bool {
         match self {
             Self::Words | Self::File | Self::Raw => true,

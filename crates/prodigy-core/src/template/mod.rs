@@ -26,7 +26,7 @@ pub struct Names {
     pub roots: BTreeSet<String>,
 }
 
-/// What a text is used for.
+/// The use of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sink {
     /// A prompt, an environment value, or a plain text file: values go in as they are.
@@ -64,6 +64,6 @@ pub struct Bound {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RenderError {
-    /// What is wrong, naming the reference.
+    /// The error message, with the name of the reference.
     pub message: String,
 }

@@ -51,7 +51,7 @@ impl Reference {
         self.filters.last().copied().filter(|filter| filter.is_shell_only())
     }
 
-    /// Whether two references always have the same value.
+    /// Returns true if two references always have the same value.
     pub(super) fn is_same_value(&self, other: &Self) -> bool {
         self.path == other.path && self.default == other.default && self.filters == other.filters
     }
@@ -66,7 +66,7 @@ pub(super) enum Host {
     Shell { allow_raw: bool },
 }
 
-/// What a `${` in a shell script turns out to be.
+/// The owner of a `${` in a shell script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A reference to one of our variables.

@@ -6,7 +6,7 @@ use super::{RenderError, filter::Filled, reference::Reference};
 use crate::nearest::nearest;
 use crate::vars::{Segment, VarPath, Vars, value_text};
 
-/// How many field names a message lists.
+/// The maximum number of field names that a message lists.
 const LISTED: usize = 8;
 
 /// Returns the value of a reference, filters applied.

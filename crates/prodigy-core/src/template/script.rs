@@ -41,7 +41,7 @@ pub struct Script {
     outside: Vec<OutsideCommand>,
 }
 
-/// How a value reaches the script.
+/// The way a value reaches the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// In the environment, as long as there is room.
@@ -73,7 +73,7 @@ impl Parcel {
     }
 }
 
-/// What a slot puts into the text.
+/// The text or the variables that a slot inserts.
 enum Insert {
     Variable(String),
     Variables(Vec<String>),

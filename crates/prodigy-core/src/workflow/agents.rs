@@ -14,7 +14,7 @@ pub use self::{
 };
 use super::SimulatedAgent;
 
-/// How an agent is run.
+/// The configuration of an agent.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a workflow has a few of them")]
 pub enum AgentConfig {

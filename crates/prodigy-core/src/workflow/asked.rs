@@ -1,4 +1,4 @@
-//! What steps ask of agents, and whether those can do it.
+//! Check of the options that steps ask of agents.
 
 use super::{AgentKind, GivenOption, StepAction, Workflow};
 use crate::diagnostic::Diagnostic;

@@ -12,10 +12,10 @@ use crate::{
     yaml::{self, Key, Node, Yaml},
 };
 
-/// How many files may include each other in a row.
+/// The maximum depth of files that include each other.
 const DEEPEST: usize = 16;
 
-/// What an imported file can give.
+/// The keys that an imported file can provide.
 const IMPORTED: &[&str] = &["agents", "env", "parameters", "profiles", "secrets"];
 
 /// Reads a file and lays it over the files that it includes.

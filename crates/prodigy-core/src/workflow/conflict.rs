@@ -1,4 +1,4 @@
-//! What becomes of an item whose commits conflict with what was merged meanwhile.
+//! Handling of items whose commits conflict with what was merged meanwhile.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 /// The path of the step that resolves a conflict, in records and logs.
 pub const RESOLVING: &str = "on_conflict";
 
-/// What the agent is asked that resolves a conflict.
+/// The prompt of the agent that resolves a conflict.
 const PROMPT: &str = "\
 Resolve a merge conflict in this git worktree.
 
@@ -39,7 +39,7 @@ run git, leave the files as they should be, and the merge is committed for you. 
 merge, do not rebase, and do not touch other branches.
 ";
 
-/// What to do when an item's commits conflict with what was merged meanwhile.
+/// The policy for an item whose commits conflict with what was merged meanwhile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum OnConflict {
     /// The item is tried once more, on what was merged.

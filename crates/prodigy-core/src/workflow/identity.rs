@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Body, Foreach, ForeachInput, ForeachValue, Step, StepAction, Workflow};
 use crate::{effect::Effect, ids::hex, template::Text};
 
-/// What marks a name that is a hash, and a number among equal ones. No id has it.
+/// The mark before a hash, and before a number among equal names. No id contains it.
 const MARK: char = '~';
 
 /// The digits of a hash that are used.
@@ -336,9 +336,9 @@ fn round_at(each: &Foreach, part: &str) -> Option<(String, bool)> {
 /// A list of steps inside a step.
 struct Inside<'w, 't> {
     steps: &'w [Step],
-    /// What leads to it: `on_failure`, or `foreach` with the round.
+    /// The prefix that leads to it: `on_failure`, or `foreach` with the round.
     part: &'t str,
-    /// What stands below it.
+    /// The rest of the path or identity, below it.
     rest: &'t str,
 }
 

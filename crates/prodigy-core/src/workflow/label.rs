@@ -1,4 +1,4 @@
-//! What a step is called where people see it.
+//! The label of a step, as people see it.
 
 use super::{Step, StepAction};
 use crate::vars::Vars;

@@ -10,7 +10,7 @@ pub struct Loaded {
     pub workflow: Workflow,
     /// The files it was read from; a job stores them so that it can be resumed.
     pub sources: Sources,
-    /// What should change some day, in the order of the files.
+    /// The warnings, in the order of the files.
     pub warnings: Vec<Diagnostic>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 /// A checked workflow file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
-    /// What the author calls it.
+    /// The name that the author gave it.
     pub name: Option<String>,
     /// The environment of every step, in the order written.
     pub env: Vec<EnvVar>,
@@ -33,15 +33,15 @@ pub struct Workflow {
     pub parameters: Vec<Parameter>,
     /// The agents that steps may name.
     pub agents: BTreeMap<String, AgentConfig>,
-    /// What may be spent.
+    /// The spending limits.
     pub budget: Budget,
-    /// What to do at the usage limit of an agent.
+    /// The policy for an agent's usage limit.
     pub quota: QuotaPolicy,
-    /// What agents and the steps of items run in.
+    /// The sandbox of agents and of item steps.
     pub sandbox: Option<SandboxConfig>,
     /// The steps of the final merge; `None` merges with plain git.
     pub merge: Option<Phase>,
-    /// What it does.
+    /// The steps, or the phases of a MapReduce workflow.
     pub body: Body,
 }
 
@@ -93,19 +93,19 @@ pub enum SecretSource {
 pub struct Parameter {
     /// Its name, as in `${params.NAME}`.
     pub name: String,
-    /// What it must be.
+    /// The type that its value must have.
     pub kind: ParameterKind,
     /// Used when it is not given.
     pub default: Option<serde_json::Value>,
-    /// Whether it must be given.
+    /// Set if it must be given.
     pub required: bool,
     /// The only values allowed; empty means any.
     pub choices: Vec<serde_json::Value>,
-    /// What it is for.
+    /// The description of its purpose.
     pub description: Option<String>,
 }
 
-/// What a parameter must be.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     /// Text.
@@ -136,9 +136,9 @@ pub struct Step {
     pub span: Span,
     /// The name in `${steps.ID.…}`.
     pub id: Option<String>,
-    /// What progress shows; without it, the action.
+    /// The name that progress shows; without it, the action.
     pub name: Option<String>,
-    /// What it does.
+    /// The action of the step.
     pub action: StepAction,
     /// Skipped unless true.
     pub when: Option<Expr>,
@@ -158,19 +158,19 @@ pub struct Step {
     pub commit_required: bool,
     /// Which of the changes that are uncommitted after it are committed.
     pub auto_commit: AutoCommit,
-    /// What to do when it fails.
+    /// The handler that runs when it fails.
     pub on_failure: Option<OnFailure>,
-    /// What to do when it succeeds: one step, or two if `shell` and `claude` stood together.
+    /// The steps to run when it succeeds: one, or two if `shell` and `claude` stood together.
     pub on_success: Vec<Self>,
-    /// What to do for an exit code, before `on_failure` is considered.
+    /// The steps to run for an exit code, before `on_failure` is considered.
     pub on_exit_code: BTreeMap<i32, Vec<Self>>,
-    /// How the step alone is tried again.
+    /// The retry policy of the step alone.
     pub retry: Option<Retry>,
     /// A failure is recorded and the next step runs.
     pub continue_on_error: bool,
     /// The judge that says whether the step is done.
     pub validate: Option<Box<Validate>>,
-    /// How far what it does reaches.
+    /// The reach of its side effects.
     pub effects: Effects,
 }
 
@@ -188,7 +188,7 @@ pub enum AutoCommit {
     Everything,
 }
 
-/// How far what a step does reaches.
+/// The reach of a step's side effects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Effects {
     /// It changes nothing at all.
@@ -200,10 +200,10 @@ pub enum Effects {
     External(Box<ExternalEffect>),
 }
 
-/// What is known of a change that a step makes outside.
+/// The declared properties of a side effect outside of the worktree.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExternalEffect {
-    /// Whether making it twice does no harm.
+    /// Set if making the change twice does no harm.
     pub idempotent: bool,
     /// A command that finds out whether it was made, and changes nothing.
     pub check: Option<Script>,
@@ -231,7 +231,7 @@ impl Step {
     }
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepAction {
     /// Run a shell command.
@@ -247,7 +247,7 @@ pub enum StepAction {
         agent: String,
         /// The prompt.
         prompt: Text,
-        /// What is asked of the agent besides.
+        /// The agent's options for this step.
         options: Box<AgentOptions>,
     },
     /// Write a file in the worktree.
@@ -256,18 +256,18 @@ pub enum StepAction {
         path: Text,
         /// Its content.
         content: Text,
-        /// What the content must be.
+        /// The format that the content must have.
         format: FileFormat,
         /// Its permissions, e.g. `0o644`.
         mode: Option<u32>,
-        /// Whether missing directories are made.
+        /// Set if missing directories are created.
         create_dirs: bool,
     },
     /// Run steps for each of some values.
     Foreach(Foreach),
 }
 
-/// What a written file must be.
+/// The format of a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     /// Anything.
@@ -283,11 +283,11 @@ pub enum FileFormat {
 pub struct Foreach {
     /// The values.
     pub input: ForeachInput,
-    /// How many at once.
+    /// The maximum number of values processed at the same time.
     pub parallel: NonZeroU32,
     /// The steps; they see `${item}`, `${index}` (from 1) and `${total}`.
     pub steps: Vec<Step>,
-    /// Whether the rest goes on when one fails.
+    /// Set if the other values are still processed when one fails.
     pub continue_on_error: bool,
     /// The most values taken.
     pub max_items: Option<usize>,
@@ -316,7 +316,7 @@ pub enum ForeachValue {
 pub struct Capture {
     /// Its name.
     pub name: String,
-    /// How the output is read.
+    /// The format in which the output is read.
     pub format: CaptureFormat,
     /// Which output.
     pub stream: Stream,
@@ -331,11 +331,11 @@ pub struct Validate {
     pub result_file: Option<Text>,
     /// The percentage that counts as done.
     pub threshold: f64,
-    /// What to do when it is not done: the steps, before each new judgement.
+    /// The steps to run when it is not done, before each new judgement.
     pub on_incomplete: Vec<Step>,
-    /// How often `on_incomplete` is tried.
+    /// The maximum number of times that `on_incomplete` runs.
     pub max_attempts: NonZeroU32,
-    /// Whether the step fails if it is still not done.
+    /// Set if the step fails when it is still not done.
     pub fail_workflow: bool,
 }
 
@@ -348,7 +348,7 @@ pub struct MapReduce {
     pub map: Map,
     /// Runs once, when every item is final.
     pub reduce: Option<Phase>,
-    /// What to do when items fail.
+    /// The policy for failed items.
     pub error_policy: ErrorPolicy,
 }
 
@@ -368,7 +368,7 @@ pub struct SetupCapture {
     pub name: String,
     /// Which step, from 0.
     pub command_index: usize,
-    /// How the output is read.
+    /// The format in which the output is read.
     pub format: CaptureFormat,
     /// The part of a JSON output that is wanted.
     pub json_path: Option<JsonPath>,
@@ -387,7 +387,7 @@ pub struct Map {
     pub json_path: Option<JsonPath>,
     /// The steps for each item.
     pub steps: Vec<Step>,
-    /// How many items at once.
+    /// The maximum number of items in flight.
     pub max_parallel: NonZeroU32,
     /// Which items.
     pub filter: Option<Expr>,
@@ -395,21 +395,21 @@ pub struct Map {
     pub sort_by: Option<SortBy>,
     /// Only the first item for each value of this.
     pub distinct: Option<Expr>,
-    /// How many to pass over.
+    /// The number of items to skip.
     pub offset: usize,
-    /// How many at most.
+    /// The maximum number of items.
     pub max_items: Option<usize>,
     /// The longest one attempt may take.
     pub agent_timeout: Option<Duration>,
     /// A stable id for each item.
     pub item_key: Option<Expr>,
-    /// Whether each item has a worktree of its own.
+    /// The isolation of items: a worktree for each, or one that they share.
     pub isolation: Isolation,
-    /// What a new worktree needs.
+    /// The steps and files that a new worktree needs.
     pub worktree: WorktreeConfig,
-    /// What counts as the item's result.
+    /// The definition of the item's result.
     pub result: ResultConfig,
-    /// What to do when an item's commits conflict with what was merged meanwhile.
+    /// The policy for an item whose commits conflict with what was merged meanwhile.
     pub on_conflict: OnConflict,
     /// The way to deal with what a successful item leaves uncommitted.
     pub leftovers: Leftovers,
@@ -442,16 +442,16 @@ pub enum MapInput {
     Items(Vec<serde_json::Value>),
 }
 
-/// Whether each item has a worktree of its own.
+/// The isolation of items from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// It has.
+    /// Each item has its own worktree.
     Worktree,
-    /// All work in the job's worktree.
+    /// All items share the job's worktree.
     Shared,
 }
 
-/// What a new worktree needs.
+/// The steps and files that a new worktree needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorktreeConfig {
     /// Steps run once in each new worktree.
@@ -464,25 +464,25 @@ pub struct WorktreeConfig {
     pub link: Vec<String>,
 }
 
-/// What counts as an item's result.
+/// The definition of an item's result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultConfig {
     /// A file the item leaves.
     pub file: Option<String>,
     /// The part of it that is wanted.
     pub json_path: Option<JsonPath>,
-    /// What it must satisfy.
+    /// The JSON Schema that it must satisfy.
     pub schema: Option<Schema>,
 }
 
-/// What to do when items fail.
+/// The policy for failed items.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorPolicy {
-    /// What becomes of an item whose attempts are used up.
+    /// The action for an item whose attempts are used up.
     pub on_item_failure: OnItemFailure,
     /// The steps of `custom:NAME`.
     pub handlers: BTreeMap<String, Vec<Step>>,
-    /// Whether the job goes on after a failed item.
+    /// Set if the job continues after a failed item.
     pub continue_on_failure: bool,
     /// Stops the job at this many failures.
     pub max_failures: Option<NonZeroU32>,
@@ -490,19 +490,19 @@ pub struct ErrorPolicy {
     pub failure_threshold: Option<f64>,
     /// Stops the job at this many failures of one kind in a row.
     pub systemic_stop: Option<NonZeroU32>,
-    /// How many items must have finished before the share is judged.
+    /// The number of items that must have finished before `failure_threshold` applies.
     pub min_items: u32,
     /// When failures are reported.
     pub error_collection: ErrorCollection,
     /// Holds items back while everything fails.
     pub circuit_breaker: Option<BreakerConfig>,
-    /// How items are tried again.
+    /// The retry policy of items.
     pub retry: Option<Retry>,
     /// Which worktrees are kept.
     pub preserve_worktrees: Preserve,
 }
 
-/// What becomes of an item whose attempts are used up.
+/// The action for an item whose attempts are used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnItemFailure {
     /// Into the dead letter queue.
@@ -526,7 +526,7 @@ pub enum ErrorCollection {
     Immediate,
     /// Some at a time.
     Batched {
-        /// How many.
+        /// The number of failures in a batch.
         size: NonZeroU32,
     },
 }
@@ -538,9 +538,9 @@ pub struct BreakerConfig {
     pub failure_threshold: NonZeroU32,
     /// Successes that close it again.
     pub success_threshold: NonZeroU32,
-    /// How long it stays open.
+    /// The time that it stays open.
     pub timeout: Duration,
-    /// How many probes are let through.
+    /// The maximum number of probes while it is half open.
     pub half_open_requests: NonZeroU32,
 }
 

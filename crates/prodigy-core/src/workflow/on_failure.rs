@@ -4,29 +4,29 @@ use std::{num::NonZeroU32, time::Duration};
 
 use super::Step;
 
-/// What to do when a step fails.
+/// The handler of a failed step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnFailure {
     /// The handler's steps; empty for `on_failure: true`.
     pub steps: Vec<Step>,
-    /// What the handler is for.
+    /// The purpose of the handler.
     pub strategy: Strategy,
-    /// How often the original is tried in all.
+    /// The maximum number of attempts of the failed step, the first included.
     pub max_attempts: NonZeroU32,
     /// The longest the handler may take.
     pub timeout: Option<Duration>,
     /// The phase fails if the handler fails.
     pub handler_failure_fatal: bool,
-    /// What happens if the step stays failed.
+    /// The consequence if the step stays failed.
     pub unrecovered: Unrecovered,
     /// Variables made of the handler's combined output: name and source.
     pub captures: Vec<String>,
 }
 
-/// What a handler is for.
+/// The purpose of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Mend it and try again.
+    /// Fix the cause and try again.
     #[default]
     Recovery,
     /// Do it another way.

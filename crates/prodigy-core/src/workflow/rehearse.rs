@@ -13,7 +13,7 @@ use crate::{
     template::{Dialect, Names, Script, Text},
 };
 
-/// What stands before the name of a step that is not run in a rehearsal.
+/// The prefix of the name of a step that a rehearsal does not run.
 pub const WOULD_RUN: &str = "would run: ";
 /// The agent that stands in for commands that change something outside.
 const OUTSIDE: &str = "outside";
@@ -22,12 +22,12 @@ const OUTSIDE: &str = "outside";
 const MERGE: &str = r#"git merge-base --is-ancestor "${merge.source_branch}" "${merge.target_branch}" ||
 git update-ref "refs/heads/${merge.target_branch}" "${merge.source_branch}""#;
 
-/// How a workflow is rehearsed.
+/// The settings of a rehearsal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rehearsal {
-    /// What stands in for every agent.
+    /// The simulated agent that stands in for every agent.
     pub agent: SimulatedAgent,
-    /// How much faster time passes where the job waits.
+    /// The factor by which time passes faster where the job waits.
     pub speed: f64,
 }
 

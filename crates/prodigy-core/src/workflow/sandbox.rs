@@ -1,4 +1,4 @@
-//! What steps may reach of the machine.
+//! The sandbox: access of steps to the machine.
 
 use super::{AgentKind, Workflow};
 use crate::diagnostic::{Diagnostic, Span};

@@ -1,6 +1,6 @@
 //! The built-in agent: what it is told to do, by the workflow or for a rehearsal.
 //!
-//! What it does for one prompt is decided in `decide`, so that its process decides nothing.
+//! The module `decide` chooses its work for one prompt, so that its process decides nothing.
 
 mod decide;
 mod fault;
@@ -23,7 +23,7 @@ pub use self::{
 /// The model that the simulated agent says it uses.
 pub const SIMULATED_MODEL: &str = "simulated";
 
-/// What the simulated agent answers if nobody says what.
+/// The default answer of the simulated agent.
 const USUAL_ANSWER: &str = "done";
 
 /// The built-in agent: scripted answers, no tokens, no network.
@@ -34,9 +34,9 @@ const USUAL_ANSWER: &str = "done";
 pub struct SimulatedAgent {
     /// Fixes what is random.
     pub seed: u64,
-    /// What it does: the first rule that matches.
+    /// The rules; the first one that matches applies.
     pub rules: Vec<SimulatedRule>,
-    /// What its configuration asks of it besides.
+    /// The options of its configuration.
     pub options: AgentOptions,
     /// In a rehearsal: what it does where no rule decides.
     ///
@@ -45,14 +45,14 @@ pub struct SimulatedAgent {
     pub otherwise: Option<Box<SimulatedWork>>,
 }
 
-/// What the simulated agent does for some prompts.
+/// A rule of the simulated agent: the work and the fault for some prompts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedRule {
     /// Which prompts it is for.
     pub when: SimulatedWhen,
-    /// What it does if nothing goes wrong.
+    /// The work if no fault strikes.
     pub work: SimulatedWork,
-    /// What goes wrong.
+    /// The fault.
     pub trouble: Option<SimulatedTrouble>,
 }
 
@@ -69,48 +69,48 @@ pub struct SimulatedWhen {
     pub attempt: Option<u32>,
 }
 
-/// What the simulated agent does.
+/// The work of the simulated agent.
 ///
 /// `{prompt}` stands for the prompt and `{item}` for the item's id in the answer, the commit
 /// message and the content of edits; in a path they stand for names that are safe in a path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedWork {
-    /// What it answers; for the fault `error`, the message.
+    /// The answer; for the fault `error`, the message.
     pub answer: Option<String>,
     /// Its answer as data.
     pub result: Option<Value>,
-    /// How long it takes, in milliseconds.
+    /// The duration, in milliseconds.
     pub delay_ms: u64,
-    /// How much longer it may take at most, in milliseconds.
+    /// The maximum random addition to the duration, in milliseconds.
     pub jitter_ms: u64,
     /// Files it writes.
     pub edits: Vec<SimulatedEdit>,
     /// The message of the commit it makes of everything; no commit is made of nothing.
     pub commit: Option<String>,
-    /// What it says it cost.
+    /// The cost that it reports.
     pub cost_usd: f64,
-    /// What it says it used.
+    /// The token usage that it reports.
     pub tokens: Usage,
-    /// How many turns it says it took.
+    /// The number of turns that it reports.
     pub turns: u32,
     /// The model it says it used.
     pub model: Option<String>,
 }
 
-/// What goes wrong, and how often.
+/// A fault, and how often it strikes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedTrouble {
-    /// What.
+    /// The fault.
     pub fault: SimulatedFault,
-    /// How likely that is for one attempt, from 0 to 1. The same seed, step, item, prompt and
-    /// attempt always have the same luck.
+    /// The probability of the fault for one attempt, from 0 to 1. The same seed, step, item,
+    /// prompt and attempt always get the same outcome.
     pub probability: f64,
-    /// How many attempts, counted from the first, it may go wrong for; `None` is no limit. For
-    /// `not_satisfied`, how many judgements.
+    /// The number of attempts, counted from the first, that it can strike; `None` is no limit.
+    /// For `not_satisfied`, the number of judgements.
     pub times: Option<u32>,
     /// When a usage limit is lifted.
     pub reset: SimulatedReset,
-    /// How much it prints for the fault `huge`.
+    /// The megabytes that it prints for the fault `huge`.
     pub megabytes: u32,
 }
 
@@ -143,9 +143,9 @@ impl Default for SimulatedWork {
 }
 
 impl SimulatedTrouble {
-    /// How long a usage limit lasts if nobody says so.
+    /// The default duration of a usage limit.
     pub const RESET_MS: u64 = 60_000;
-    /// How much is much, if nobody says so.
+    /// The default number of megabytes for the fault `huge`.
     pub const MEGABYTES: u32 = 16;
 
     /// Makes one that is certain and never ends.

@@ -11,15 +11,15 @@ pub(super) struct Frame {
     pub(super) start: usize,
     /// The number of its anchor; 0 for none.
     pub(super) anchor: usize,
-    /// How many values there were before this one.
+    /// The number of values before this one.
     pub(super) nodes_before: usize,
     /// The height of the tallest child so far.
     pub(super) height: usize,
-    /// What is in it so far.
+    /// The content so far.
     pub(super) collection: Collection,
 }
 
-/// What is in a list or mapping so far.
+/// The content of a list or mapping so far.
 pub(super) enum Collection {
     /// The elements.
     List(Vec<Node>),
@@ -36,9 +36,9 @@ pub(super) enum Collection {
 pub(super) struct Anchor {
     /// The value.
     pub(super) node: Node,
-    /// How many values it has.
+    /// The number of its values.
     pub(super) nodes: usize,
-    /// How deeply it is nested.
+    /// The depth of its nesting.
     pub(super) height: usize,
 }
 

@@ -22,13 +22,13 @@ use crate::diagnostic::Span;
 pub struct Node {
     /// Where the value stands. For a scalar: the scalar's text, quotes or block header included.
     pub span: Span,
-    /// What it is.
+    /// The value itself.
     pub value: Yaml,
     /// The scalar as the author spelled it, where the value alone does not say: `3.10`, `0644`.
     written: Option<Box<str>>,
 }
 
-/// What a value is.
+/// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Yaml {
     /// `null`, `~`, or nothing.

@@ -1,6 +1,6 @@
 //! From the parser's character counts to bytes.
 
-/// How many characters lie between two marks.
+/// The number of characters between two marks.
 const STRIDE: usize = 64;
 
 /// Turns character counts into byte offsets without walking the text from its start each time.

@@ -16,11 +16,11 @@ use crate::diagnostic::{Diagnostic, Span};
 
 /// The deepest nesting; no workflow needs more, and what comes later may recurse.
 const MAX_DEPTH: usize = 64;
-/// How often anchors may be used.
+/// The maximum number of aliases.
 const MAX_ALIASES: usize = 64;
-/// How many values a file may have, with aliases counted as often as they are used.
+/// The maximum number of values in a file, with aliases counted as often as they are used.
 const MAX_NODES: usize = 200_000;
-/// How many mistakes are listed; a file with more is the wrong file.
+/// The maximum number of reported mistakes; a file with more is the wrong file.
 const MAX_DIAGNOSTICS: usize = 200;
 
 /// Reads a YAML document.

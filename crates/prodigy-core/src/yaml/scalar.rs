@@ -1,10 +1,10 @@
-//! What a scalar means: the core schema of YAML 1.2.
+//! Meaning of scalars: the core schema of YAML 1.2.
 
 use saphyr_parser::Tag;
 
 use super::Yaml;
 
-/// What a tag asks a scalar to be.
+/// The type that a tag asks of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScalarTag {
     /// No tag.

@@ -1,15 +1,15 @@
-//! Why text is not YAML, in words that help.
+//! Explanations of text that is not YAML, in words that help.
 
 use std::ops::Range;
 
-/// What is wrong with the text, and where.
+/// A mistake in the text, and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     /// The bytes that are wrong.
     pub(super) range: Range<usize>,
-    /// What is wrong.
+    /// The error message.
     pub(super) message: String,
-    /// What to do about it.
+    /// The way to fix it.
     pub(super) help: Option<&'static str>,
 }
 

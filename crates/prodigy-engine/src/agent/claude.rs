@@ -17,7 +17,7 @@ use super::{
     Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, scratch_file, stream, variable,
 };
 
-/// What is set unless the user did: nothing goes out but the work, and waiting is our part.
+/// The variables set unless the user did: no other traffic, and few retries, since prodigy waits.
 const SETTINGS: &[(&str, &str)] = &[
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("CLAUDE_CODE_MAX_RETRIES", "2"),
@@ -184,7 +184,7 @@ impl Agent for Claude {
     }
 }
 
-/// What is said instead of starting what would refuse to run.
+/// The error message for root, to whom Claude Code refuses to run with `bypass`.
 const ROOT: &str = "Claude Code refuses `permission_mode: bypass` to root: run prodigy as another \
     user, or set `env: {IS_SANDBOX: \"1\"}` where nothing can be harmed";
 

@@ -134,7 +134,7 @@ fn spelled(sandbox: CodexSandbox) -> &'static str {
     }
 }
 
-/// How deep the files of sessions lie: year, month, day.
+/// The depth of the directories of session files: year, month, day.
 const DAYS: u32 = 3;
 
 /// Returns whether a file whose name ends so lies below a directory.

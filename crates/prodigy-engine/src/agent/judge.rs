@@ -1,4 +1,4 @@
-//! What can be told about an agent from how its process ended.
+//! Classification of an agent's failure by the end of its process.
 
 use prodigy_core::{
     classify::{Facts, classify},

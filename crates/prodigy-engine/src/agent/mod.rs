@@ -32,7 +32,7 @@ use serde_json::Value;
 pub use self::turn::{Error, TurnEnd, perform};
 use crate::process::Ended;
 
-/// What an agent is asked to do.
+/// A request to an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentRequest<'a> {
     /// The prompt, with every value filled in.
@@ -49,9 +49,9 @@ pub struct AgentRequest<'a> {
     pub definition: &'a Step,
     /// Where the job keeps its state.
     pub state: &'a Path,
-    /// What the step and the agent's configuration ask.
+    /// The options of the step and of the agent's configuration.
     pub options: &'a AgentOptions,
-    /// What the agent is told besides its own system prompt, with every value filled in.
+    /// The addition to the agent's own system prompt, with every value filled in.
     pub system_prompt: Option<&'a str>,
     /// The session that the prompt is part of.
     pub session: Session<'a>,
@@ -65,9 +65,9 @@ pub struct AgentRequest<'a> {
     pub scratch: &'a Path,
     /// The environment of the step.
     pub env: &'a [(OsString, OsString)],
-    /// Whether it runs in the sandbox of the workflow.
+    /// Set if it runs in the sandbox of the workflow.
     pub is_confined: bool,
-    /// Whether the worktree has settings for it that the user does not trust, and that it must
+    /// Set if the worktree has settings for it that the user does not trust, and that it must
     /// not read.
     pub is_untrusted: bool,
 }
@@ -77,7 +77,7 @@ pub struct AgentRequest<'a> {
 pub struct Session<'a> {
     /// Its name: a UUID.
     pub id: &'a str,
-    /// Whether it exists and is gone on with.
+    /// Set if it exists and is resumed.
     pub resume: bool,
 }
 
@@ -86,32 +86,32 @@ pub struct Session<'a> {
 pub struct AgentLaunch {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// What it reads.
+    /// The standard input.
     pub stdin: Vec<u8>,
-    /// What is added to the environment of the step.
+    /// The additions to the environment of the step.
     pub env: Vec<(OsString, OsString)>,
-    /// How it writes its stream of events, if it has one.
+    /// The format of its stream of events, if it has one.
     pub dialect: Option<StreamDialect>,
 }
 
-/// What an agent left behind when its process was over.
+/// The traces of an agent after the end of its process.
 #[derive(Clone, Copy, Debug)]
 pub struct RunTraces<'a> {
-    /// How the process ended.
+    /// The result of the process.
     pub ended: &'a Ended,
-    /// What its stream of events said, if it has one.
+    /// The state of its stream of events, if it has one.
     pub heard: Option<&'a Heard>,
     /// Where it worked.
     pub cwd: &'a Path,
     /// The worktree around it.
     pub worktree: &'a Path,
-    /// Whether it was asked to answer in the form of a schema.
+    /// Set if it was asked to answer in the form of a schema.
     pub wants_structured: bool,
     /// The moment at which it ended.
     pub now: Timestamp,
 }
 
-/// What an agent made of a request.
+/// The result of a request to an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentReport {
     /// Its answer.
@@ -120,9 +120,9 @@ pub struct AgentReport {
     pub is_printed: bool,
     /// The answer in the form of a schema, if it was asked for one and gave it.
     pub structured: Option<Value>,
-    /// What it used, as far as it said so.
+    /// The usage, as far as it reported it.
     pub usage: Usage,
-    /// What it says it cost.
+    /// The cost that it reported.
     pub cost_usd: Option<f64>,
     /// The model that it used.
     pub model: Option<String>,
@@ -134,7 +134,7 @@ pub struct AgentReport {
     pub denied: Vec<Denied>,
     /// The limit of an account that it ran into; it counts more than the failure.
     pub limit: Option<Limit>,
-    /// Why it did not succeed.
+    /// The failure, if it did not succeed.
     pub failure: Option<Failure>,
 }
 

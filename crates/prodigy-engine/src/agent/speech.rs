@@ -1,4 +1,4 @@
-//! What the simulated agent prints: the stream of events that Claude Code prints.
+//! Output of the simulated agent: the stream of events that Claude Code prints.
 //!
 //! So its transcripts are read, shown and judged by the same code.
 
@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use prodigy_core::{Timestamp, workflow::SimulatedTurn};
 use serde_json::{Map, Value, json};
 
-/// What stands for the model in messages of the program itself.
+/// The name of the model in messages of the program itself.
 const SYNTHETIC: &str = "<synthetic>";
-/// How many bytes of noise are said at once.
+/// The number of bytes of noise per message.
 const MOUTHFUL: u64 = 64 * 1024;
 
 /// The events of one turn, printed as they happen.

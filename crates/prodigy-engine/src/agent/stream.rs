@@ -1,4 +1,4 @@
-//! What agents that print a stream of events left behind.
+//! Reports of agents that print a stream of events.
 
 use jiff::tz::TimeZone;
 use prodigy_core::{

@@ -1,4 +1,4 @@
-//! What the process of the simulated agent does: its turn, as it was decided for it.
+//! The process of the simulated agent: its turn, as it was decided for it.
 
 use std::{
     borrow::Cow,
@@ -23,7 +23,7 @@ use crate::clock;
 /// The command that is denied.
 const DENIED: &str = "git commit --all";
 
-/// How a turn ended.
+/// The end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnEnd {
     /// With an answer.
@@ -32,7 +32,7 @@ pub enum TurnEnd {
     Failed,
 }
 
-/// Why a turn could not be carried out.
+/// The reason why a turn could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An edit would lie outside of the directory, or inside of git's own.
@@ -43,7 +43,7 @@ pub enum Error {
     Write {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -55,10 +55,10 @@ pub enum Error {
     GitFailed {
         /// The git command.
         command: &'static str,
-        /// What git said.
+        /// The message of git.
         message: String,
     },
-    /// What the agent says could not be printed.
+    /// The agent's output could not be printed.
     #[error("cannot print")]
     Print(#[from] io::Error),
     /// The file that says when the usage limit is reset could not be used.
@@ -66,7 +66,7 @@ pub enum Error {
     Limit {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

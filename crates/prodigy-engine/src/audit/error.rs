@@ -1,10 +1,10 @@
-//! Why the audit trail could not be read or written.
+//! Errors of the audit trail.
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
 
 use crate::{git, store};
 
-/// Why the audit trail could not be read or written.
+/// A failure to read or write the audit trail.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
@@ -13,12 +13,12 @@ pub enum Error {
     /// The anchor could not be read or written.
     #[error("the head of the audit trail cannot be anchored in git")]
     Anchor(#[source] git::Error),
-    /// What the reference holds is no head.
+    /// The content of the reference is not a head.
     #[error("the reference `{reference}` does not hold the head of the audit trail: {reason}")]
     NoHead {
         /// The reference.
         reference: String,
-        /// What is wrong with it.
+        /// The defect of its content.
         reason: String,
     },
     /// The end of the file is not what was anchored.
@@ -26,7 +26,7 @@ pub enum Error {
     Unfit {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mismatch with the anchor.
         reason: String,
     },
     /// A line of the file cannot be understood.
@@ -36,7 +36,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The defect of the line.
         reason: String,
     },
     /// Another process appends to the audit trail and does not come to an end.
@@ -44,13 +44,13 @@ pub enum Error {
     Busy {
         /// The lock.
         path: PathBuf,
-        /// How long it was waited for.
+        /// The time spent waiting for the lock.
         waited: Duration,
     },
     /// One record is longer than any reader would accept.
     #[error("a record of {bytes} bytes is too long for the audit trail, which takes {limit}")]
     TooLong {
-        /// How long it is.
+        /// The length of the record.
         bytes: usize,
         /// The most there may be.
         limit: usize,

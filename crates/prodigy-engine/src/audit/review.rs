@@ -1,5 +1,5 @@
-//! What the chain of an audit trail cannot say by itself: clocks that went back, and replays that
-//! only the journals know of.
+//! Checks of an audit trail beyond its hash chain: clocks that went backwards, and replays that
+//! only the journals recorded.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use prodigy_core::{
 use super::{Error, read};
 use crate::store::{Layout, Reader};
 
-/// What is odd about an audit trail besides its chain.
+/// The irregularities of an audit trail that its hash chain does not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrailReview {
     /// The records that are earlier than the one before them.

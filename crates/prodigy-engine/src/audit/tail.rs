@@ -6,18 +6,18 @@ use prodigy_core::audit::{ChainFlaw, ChainHead};
 
 use super::MAX_LINE;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const BLOCK: u64 = 8 * 1024;
 
 /// The end of an audit trail.
 pub(super) struct Tail {
     /// Where the last whole line ends.
     pub(super) end: u64,
-    /// How many bytes stand behind it: half a record.
+    /// The number of bytes behind it: an incomplete record.
     pub(super) torn: u64,
 }
 
-/// Why a tail does not fit its anchor, in words that follow "it is not what was recorded".
+/// The mismatch of a tail and its anchor, in words that follow "it is not what was recorded".
 pub(super) enum Misfit {
     /// The file could not be read.
     Io(io::Error),

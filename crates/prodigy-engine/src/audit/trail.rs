@@ -26,7 +26,7 @@ use crate::{
     store::{self, Layout, free_name, open_to_append, rename_projection, write_atomic},
 };
 
-/// How long another process may hold the lock: it syncs a file and moves a reference.
+/// The longest wait for the lock: its holder only syncs a file and moves a reference.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time between two tries to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -26,11 +26,11 @@ pub enum Amendment {
     Drop,
     /// The entries are deleted; items that were still waiting are left out.
     Clear,
-    /// What the items were to change is changed: they count as done.
+    /// The changes of the items are in place: the items count as done.
     Adopt,
     /// The entries are not replayed until somebody releases them.
     Quarantine {
-        /// Who looks after them.
+        /// The owner of the entries.
         owner: Option<String>,
     },
     /// The entries may be replayed although nothing has changed.
@@ -39,27 +39,27 @@ pub enum Amendment {
     Edit(Box<RawValue>),
 }
 
-/// Who changes entries of which job, when, and why.
+/// A manual change of a job's entries: the person, the time and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Amending<'a> {
     /// Where the job is.
     pub layout: &'a Layout,
     /// The job.
     pub job: &'a JobId,
-    /// Who.
+    /// The person's name.
     pub by: &'a str,
-    /// How it is known that it is them.
+    /// The kind of proof of their identity.
     pub identity: IdentityKind,
-    /// Why; empty if nobody said so.
+    /// The reason; empty if none was given.
     pub reason: &'a str,
     /// When.
     pub now: Timestamp,
 }
 
-/// What appends to the audit trail.
+/// The function that appends to the audit trail.
 pub type Trail<'a> = dyn FnMut(Vec<NewRecord>) -> Result<(), audit::Error> + 'a;
 
-/// Why entries could not be changed.
+/// A failure to change entries.
 #[derive(Debug, thiserror::Error)]
 pub enum AmendError {
     /// The dead letters cannot be read or changed.
@@ -92,8 +92,8 @@ impl Amending<'_> {
 
     /// Changes entries of a job whose lock is held by the caller.
     ///
-    /// What is about to be done is in the audit trail before it is done, and that it was done
-    /// afterwards.
+    /// The audit trail announces the change before it is made, and records afterwards that it was
+    /// made.
     pub fn amend_held(
         &self,
         _lock: &JobLock,
@@ -224,7 +224,7 @@ impl Amendment {
 
 /// Returns the data of an item as its next attempt finds it; `None` if it is gone.
 ///
-/// What an entry shows may have lost its secrets.
+/// The data that an entry shows may be redacted.
 pub fn item_data(
     layout: &Layout,
     job: &JobId,

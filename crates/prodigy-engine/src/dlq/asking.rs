@@ -29,30 +29,30 @@ use crate::{
 pub struct Asking<'a> {
     /// The entries.
     pub queue: &'a Queue,
-    /// What decides over them.
+    /// The evaluator of their replays.
     pub bench: &'a Bench,
-    /// Who asks or answers, when, and why.
+    /// The person who requests or answers, the time, and the reason.
     pub amending: Amending<'a>,
 }
 
-/// What somebody was asked.
+/// An approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requested {
     /// The item.
     pub item: ItemId,
-    /// What is to be agreed to.
+    /// The digest of the replay to approve.
     pub digest: String,
-    /// Who may agree; anybody may if there is none.
+    /// The group whose members may approve; anyone may if there is none.
     pub group: Option<String>,
-    /// How many people still have to.
+    /// The number of missing approvals.
     pub missing: u32,
     /// When it is too late.
     pub expires_at: Timestamp,
-    /// Whether they were asked before, and that still holds.
+    /// True if the request was made before and is still valid.
     pub is_kept: bool,
 }
 
-/// What somebody answers.
+/// A person's answer to an approval request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     /// The item.
@@ -70,15 +70,15 @@ pub struct Answer<'a> {
 /// An answer that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// What it was about.
+    /// The digest that was approved or rejected.
     pub digest: String,
-    /// How it is known whose it is.
+    /// The kind of proof of the approver's identity.
     pub identity: IdentityKind,
-    /// How far the agreement has come with it.
+    /// The state of the approval after this answer.
     pub state: ApprovalState,
 }
 
-/// Why an answer was not taken.
+/// The reason that an answer was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// It is not one that counts; the audit trail says so.

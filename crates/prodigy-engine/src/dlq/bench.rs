@@ -1,4 +1,4 @@
-//! What decides over the entries of a job, put together from what is stored.
+//! The evaluator of replays of a job's entries, built from stored state.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,19 +20,19 @@ use prodigy_core::{
 use super::{Error, Heading, Queue, ReplayBase};
 use crate::{audit, store::Layout};
 
-/// What decides over the entries of a job: the policy, what a replay would run with, and what
-/// was counted so far.
+/// The evaluator of replays of a job's entries: the policy, the run facts of a replay, and the
+/// replays counted so far.
 #[derive(Clone, Debug)]
 pub struct Bench {
     policy: Arc<Policy>,
     run: Option<RunFacts>,
-    /// What names the workflow, the programs and the variables of a replay.
+    /// The fingerprints of the workflow, the programs and the variables of a replay.
     fingerprints: Option<[String; 2]>,
     /// The workflow that would run if somebody asked for the newest.
     newest_workflow: Option<String>,
-    /// Who started the job.
+    /// The person who started the job.
     submitter: Option<String>,
-    /// Who is about to replay.
+    /// The person who is about to replay.
     replayer: Option<String>,
     /// The commit that a replay would run on.
     base: Option<ReplayBase>,
@@ -47,20 +47,20 @@ pub struct Bench {
     announced: OnceLock<Option<HashSet<String>>>,
 }
 
-/// What was asked about an entry, and how far that has come.
+/// The approval of an entry, and its state.
 #[derive(Clone, Debug)]
 pub struct Agreement<'a> {
-    /// What was asked.
+    /// The approval that was requested.
     pub approval: &'a Approval,
-    /// What would be shown now.
+    /// The facts that a person would be shown now.
     pub shown: Shown,
-    /// How far it has come.
+    /// The state of the approval.
     pub state: ApprovalState,
     /// Those whose own agreement does not count.
     pub involved: Vec<String>,
 }
 
-/// What is known of an entry besides what a list says.
+/// The facts about an entry that a list does not have.
 #[derive(Clone, Copy, Default)]
 struct Known<'a> {
     is_changed: bool,
@@ -133,12 +133,12 @@ impl Bench {
         &self.policy
     }
 
-    /// Takes in that an entry is replayed.
+    /// Counts a replay of an entry with this signature.
     pub fn count(&mut self, signature: &str) {
         *self.replays.entry(signature.to_owned()).or_default() += 1;
     }
 
-    /// Takes in what a replay cost.
+    /// Adds the cost of a replay.
     pub fn spend(&mut self, cost_usd: f64) {
         self.cost_usd += cost_usd;
     }

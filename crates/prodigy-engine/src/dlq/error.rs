@@ -1,4 +1,4 @@
-//! Why dead letters cannot be read or changed.
+//! Errors of the dead letter queue.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use prodigy_core::dlq::Unreadable;
 
 use crate::store;
 
-/// Why dead letters cannot be read or changed.
+/// A failure to read or change dead letters.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Files below the home cannot be used, there is no such job, or somebody works on it.
@@ -17,7 +17,7 @@ pub enum Error {
     Entry {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         source: Unreadable,
     },
 }

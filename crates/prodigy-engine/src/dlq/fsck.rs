@@ -20,10 +20,10 @@ use crate::{
     store::{self, JobLock, Layout},
 };
 
-/// What is wrong with the files of a job's dead letters.
+/// The defects of the files of a job's dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many entries the journal knows of.
+    /// The number of entries in the journal.
     pub entries: u64,
     /// The items whose entries have no file.
     pub missing: Vec<ItemId>,
@@ -35,7 +35,7 @@ pub struct Report {
     pub foreign: Vec<PathBuf>,
     /// The items that the list leaves out, or of which it says something else than the journal.
     pub unlisted: Vec<ItemId>,
-    /// Whether it was put right. Files that belong to no entry stay.
+    /// True if the defects were repaired. Files that belong to no entry stay.
     pub repaired: bool,
 }
 

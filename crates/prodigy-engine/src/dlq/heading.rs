@@ -19,66 +19,66 @@ pub struct Heading {
     pub item_id: ItemId,
     /// Where the entry stands.
     pub status: EntryStatus,
-    /// Why the item died, for code.
+    /// The reason code of the failure.
     pub reason_code: FailureKind,
-    /// What kind of reason that is.
+    /// The class of the failure.
     pub class: Class,
-    /// What dead letters of one cause have in common.
+    /// The signature that dead letters of one cause share.
     pub error_signature: String,
     /// The same for people, cut if it is very long.
     pub error_pattern: String,
-    /// How many attempts came to an end.
+    /// The number of finished attempts.
     pub attempts: u32,
-    /// How often it was replayed.
+    /// The number of replays.
     pub replays: u32,
     /// When the last attempt ended.
     pub last_attempt: Timestamp,
-    /// Whether it can be replayed without anything being changed first.
+    /// True if it can be replayed without any change.
     pub reprocess_eligible: bool,
-    /// Whether a person has to look at it first.
+    /// True if it needs manual review first.
     pub manual_review_required: bool,
-    /// What else decides over it.
+    /// The other facts that a replay decision uses.
     #[serde(default)]
     pub standing: Standing,
 }
 
-/// What decides over a dead letter, besides why the item died.
+/// The facts that a replay decision uses besides the reason of the failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// The path of the step that failed last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub topic: String,
-    /// What that step is called.
+    /// The name of that step.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
-    /// What the attempts may have changed.
+    /// The changes that the attempts may have made.
     #[serde(default)]
     pub commit_state: CommitState,
-    /// What is known of the effect that is least known.
+    /// The state of the most uncertain effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectState>,
-    /// Whether somebody can look at that effect.
+    /// True if that effect can be checked.
     #[serde(default, skip_serializing_if = "is_false")]
     pub can_check: bool,
-    /// What names the workflow, the programs and the variables of the last attempt.
+    /// The fingerprint of the workflow, the programs and the variables of the last attempt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_with: String,
-    /// Whether somebody put it into quarantine.
+    /// True if it was quarantined by hand.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_quarantined: bool,
-    /// Whether somebody let it be replayed although nothing has changed.
+    /// True if it was released: it can be replayed although nothing has changed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_released: bool,
-    /// Whether the item's data was changed since the last attempt.
+    /// True if the item's data was edited since the last attempt.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_edited: bool,
-    /// Whether somebody was asked to agree to a replay that was not made yet.
+    /// True if an approval was requested and not consumed yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub has_approval: bool,
-    /// What its replays cost.
+    /// The total cost of its replays.
     #[serde(default)]
     pub replay_cost_usd: f64,
-    /// Who looks after it.
+    /// The owner of the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Error, Heading, heading::Standing};
 use crate::store::{self, Layout, open_to_read};
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: u64 = 64 * 1024;
 /// The longest line there can be; what is longer is damage.
 const MAX_LINE: usize = 1024 * 1024;
@@ -48,10 +48,10 @@ pub(super) struct Change {
     pub(super) review: bool,
     #[serde(default)]
     standing: Standing,
-    /// Whether the entry was deleted.
+    /// Set if the entry was deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
-    /// How many entries are open after this change.
+    /// The number of open entries after this change.
     pub(super) open: u64,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Change {
 pub(super) struct Mark {
     /// The record.
     pub(super) seq: u64,
-    /// How many entries are open.
+    /// The number of open entries.
     pub(super) open: u64,
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use prodigy_core::{dlq::Letter, ids::ItemId};
 
-/// How many letters are held at most.
+/// The most letters held in memory.
 const HELD: usize = 1024;
 
 /// The letters of items that have not come to their end.

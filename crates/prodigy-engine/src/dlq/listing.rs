@@ -22,9 +22,9 @@ use crate::store::{self, Layout, open_projection};
 pub(super) struct Listing {
     path: PathBuf,
     file: Option<File>,
-    /// What is to be written.
+    /// The bytes to write.
     buffer: Vec<u8>,
-    /// How many entries are open.
+    /// The number of open entries.
     pub(super) open: u64,
     /// The lines that are to be written.
     added: Vec<Line>,

@@ -169,7 +169,7 @@ impl Queue {
 
     /// Returns all entries, whatever their status, the newest first.
     ///
-    /// What cannot be read is an error that names the file, and the rest follows.
+    /// An entry that cannot be read yields an error that names the file, and the rest follows.
     pub fn headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
         let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match &self.source {
             Source::Index => match Lines::open(&self.layout, &self.job) {

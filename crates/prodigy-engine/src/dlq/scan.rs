@@ -14,10 +14,10 @@ use prodigy_core::{
 use super::{Error, Heading, letters::Letters, projection::Projection};
 use crate::store::{Layout, LogFile, Reader, Spool};
 
-/// How many entries are written before their lines are.
+/// The number of entries written before their lines are.
 const BATCH: usize = 500;
 
-/// What the journal says about the items that failed.
+/// The failed items of a job, as read from its journal.
 pub(super) struct Scan {
     layout: Layout,
     job: JobId,
@@ -62,7 +62,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub(super) fn take_in(&mut self, record: &Record) {
         self.last_seq = record.seq;
         self.run.apply(&record.event);

@@ -25,7 +25,7 @@ use crate::store::{self, Layout, write_projection};
 const SCHEMA_VERSION: u32 = 1;
 /// The least time between two documents of one run.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How many times as long as writing it took the next document waits at least.
+/// The least pause before the next document, as a multiple of the time that writing one took.
 const SPARING: u32 = 50;
 
 /// The content of `index.json`.
@@ -42,7 +42,7 @@ struct Document<'a> {
     dropped: Vec<&'a ItemId>,
 }
 
-/// How many entries there are, by status.
+/// The number of entries, by status.
 #[derive(Serialize)]
 struct Counts {
     open: usize,
@@ -77,7 +77,7 @@ impl Summary {
         }
     }
 
-    /// Takes in a line that was added to the log.
+    /// Applies a line that was added to the log.
     pub(super) fn take(&mut self, line: &Line) {
         self.is_changed = true;
         if let Some(entries) = &mut self.entries {
@@ -156,7 +156,7 @@ impl Summary {
     }
 }
 
-/// Takes in a line that is newer than all before it.
+/// Applies a line that is newer than all before it.
 fn take_in(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &Line) {
     match line {
         Line::Change(change) => {

@@ -35,7 +35,7 @@ pub struct DeadLetters {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread is asked to do.
+/// A command to the writer thread.
 pub(super) enum Order {
     Record(Box<Record>, Option<usize>),
     Settle(Sender<()>),

@@ -26,15 +26,15 @@ use super::{
 };
 use crate::store::{Layout, Spool};
 
-/// How long an entry is held back: what the attempt left behind is known a moment later.
+/// The delay before an entry is written: the artifacts of the attempt are known a moment later.
 const HOLD: Duration = Duration::from_millis(100);
-/// How long it takes until what could not be written is tried again.
+/// The delay before a failed write is retried.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How many entries that cannot be written are remembered; the others are found in the
-/// journal when it is possible again.
+/// The most unwritten entries that are remembered; the others are found in the
+/// journal when writing works again.
 const REMEMBERED: usize = 10_000;
 
-/// What the thread works with.
+/// The state of the writer thread.
 pub(super) struct Writer {
     pub(super) layout: Layout,
     pub(super) job: JobId,
@@ -46,13 +46,13 @@ pub(super) struct Writer {
     pub(super) letters: Letters,
     /// Records of items of which it is not known yet whether an earlier run knew them.
     pub(super) begun: HashMap<ItemId, Vec<Record>>,
-    /// What is known about items whose entries changed and are not written.
+    /// The facts about items whose entries changed and are not written yet.
     pub(super) due: HashMap<ItemId, Due>,
     /// The same items, in the order in which they are written.
     pub(super) order: VecDeque<(Instant, ItemId)>,
-    /// What is known of the runs before.
+    /// The knowledge of earlier runs.
     pub(super) past: Past,
-    /// Whether entries were forgotten that could not be written.
+    /// Set if entries that could not be written were forgotten.
     pub(super) is_incomplete: bool,
     pub(super) problem: Arc<Mutex<Option<String>>>,
 }
@@ -63,12 +63,12 @@ pub(super) struct Due {
     was_open: bool,
 }
 
-/// What is known of the runs before.
+/// The knowledge of earlier runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Past {
     /// There were none, or they were read.
     Known,
-    /// What they left is in the files, except for items that did not die.
+    /// The files hold their entries, but not their items that did not fail.
     Listed,
     /// The files may not even have that.
     Unknown,
@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Takes in a record.
+    /// Applies a record.
     fn hear(&mut self, record: Record, place: Option<usize>) {
         let Some(item) = record.item_id.clone() else { return };
         if self.is_unheard_of(&item) && is_harmless(&record.event) {

@@ -2,7 +2,7 @@
 
 use super::{Error, Repo, plumbing::unexpected, tree::is_hash};
 
-/// What a reference holds that holds a text.
+/// The text in a reference, with its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// The text.

@@ -12,10 +12,10 @@ use std::{
 
 use super::{Error, JobTree, shelter::read_plain};
 
-/// How the branches of jobs and items begin.
+/// The prefix of the branches of jobs and items.
 const OURS: &str = "prodigy/";
 
-/// What HEAD says when the references are not files: only git can tell more.
+/// The branch in HEAD when the references are not files: only git can tell more.
 const NO_FILE: &str = ".invalid";
 
 impl JobTree {

@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = 50 << 20;
 pub struct UncommittedFile {
     /// Its path in the worktree.
     pub path: PathBuf,
-    /// Whether a merge that was begun has left it in conflict.
+    /// Set if an unfinished merge has left it in conflict.
     is_unmerged: bool,
     /// Tells whether it was written to since; `None` if it is gone.
     stamp: Option<FileStamp>,

@@ -1,4 +1,4 @@
-//! What of a repository has to be writable so that a commit can be made in a worktree.
+//! Paths of a repository that must be writable for a commit in a worktree.
 
 use std::{
     fs::{self, File},
@@ -12,12 +12,12 @@ use super::{Error, JobTree, Repo, refs};
 /// ends so, and no branch has a space in its name.
 pub(super) const IN_USE: &str = "in use.lock";
 
-/// What of a repository a step needs to write for a commit, and what of that must stay as it is.
+/// The paths of a repository that a step writes for a commit, and those below that stay read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitPaths {
-    /// What is written.
+    /// The writable paths.
     pub write: Vec<PathBuf>,
-    /// What is inside of that and not written.
+    /// The read-only paths inside of these.
     pub keep: Vec<PathBuf>,
 }
 

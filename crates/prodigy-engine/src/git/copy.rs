@@ -98,7 +98,7 @@ struct Reference {
     object: String,
 }
 
-/// How new repositories are made.
+/// The git and the object format for new repositories.
 struct Kind<'a> {
     git: &'a Git,
     format: &'a str,

@@ -7,11 +7,11 @@ use std::path::Path;
 /// Git removes what it had written when it fails, so that there is some space again.
 const NEARLY_FULL: u64 = 16 * 1024 * 1024;
 
-/// What git says when it cannot write a file.
+/// The messages of git when it cannot write a file.
 const WRITES: &[&str] =
     &["unable to write", "write error", "failed to write", "could not write", "cannot write"];
 
-/// What the operating system says of a disk that takes no more.
+/// The messages of the operating system when a disk takes no more.
 const CAUSES: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large"];
 
 /// Returns what git said, with the cause if it could not write and names none.

@@ -1,4 +1,4 @@
-//! Why git could not do what was asked.
+//! Errors of git operations.
 
 use std::{
     borrow::Cow,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::process;
 
-/// Why git could not do what was asked.
+/// An error of a git operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no repository there or above.
@@ -43,7 +43,7 @@ pub enum Error {
     Refused {
         /// Where.
         path: PathBuf,
-        /// What git said.
+        /// The message of git.
         message: String,
     },
     /// Git ended with an error.
@@ -53,7 +53,7 @@ pub enum Error {
         command: String,
         /// The exit code.
         status: i32,
-        /// What git said.
+        /// The message of git.
         message: String,
         /// The lock file that was in its way, and that no program of the job can have left.
         lock: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub enum Error {
     Run {
         /// The subcommand.
         command: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: process::Error,
     },
@@ -76,11 +76,11 @@ pub enum Error {
     /// A file could not be read, written or removed.
     #[error("cannot {action} `{}`", path.display())]
     File {
-        /// What was tried, e.g. `read`.
+        /// The action that failed, e.g. `read`.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -99,7 +99,7 @@ pub enum Error {
     /// A checkout whose update was cut off cannot be locked to complete it.
     #[error("the update of your checkout cannot be completed yet: {reason}")]
     CheckoutBusy {
-        /// Who holds the lock.
+        /// The holder of the lock.
         reason: String,
     },
     /// A branch was deleted and cannot be put back.
@@ -145,19 +145,19 @@ pub enum Error {
     /// A step was about to run where it does not belong.
     #[error("{what}; nothing was run")]
     Misplaced {
-        /// What is wrong with the place.
+        /// The reason why the step cannot run there.
         what: String,
     },
     /// Git would wait for ever for something to read.
     #[error("`{}` is not a regular file", path.display())]
     Special {
-        /// What git would read.
+        /// The file that git would read.
         path: PathBuf,
     },
-    /// What was remembered of the repository's configuration could not be stored or read.
+    /// The record of the repository's configuration could not be stored or read.
     #[error("the record of the repository's configuration is damaged")]
     Guard {
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },

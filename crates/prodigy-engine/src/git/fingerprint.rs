@@ -15,7 +15,7 @@ const MOST_ENTRIES: u64 = 200_000;
 /// Files that git reads in every directory.
 const READ: &[&str] = &[".gitattributes", ".gitignore"];
 
-/// What a worktree looked like from outside: names, sizes, times, and git's HEAD and index.
+/// The visible state of a worktree: names, sizes, times, and git's HEAD and index.
 ///
 /// Two fingerprints that match mean that nothing was written in between. Ignored
 /// files count too.

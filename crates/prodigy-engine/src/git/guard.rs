@@ -31,7 +31,7 @@ const FILES: &[&str] =
 /// Directories of watched files; a link in their place would lead us to the user's own files.
 const DIRECTORIES: &[&str] = &["hooks", "info", "objects/info", "worktrees"];
 
-/// What a repository's dangerous files were when a job began.
+/// The content of a repository's dangerous files when a job began.
 ///
 /// It can be stored with the job, so that a resumed run compares with the same.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ struct Before {
 pub struct Tampering {
     /// The file that was changed.
     pub path: PathBuf,
-    /// What was changed, e.g. `filter.x.smudge was set to ...`.
+    /// The change, e.g. `filter.x.smudge was set to ...`.
     pub what: String,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Tampering {
     }
 }
 
-/// What stands in a path.
+/// The content at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Content {
     Nothing,

@@ -1,4 +1,4 @@
-//! Who the user of a repository is, as far as its configuration says.
+//! Identity of a repository's user, as far as its configuration says.
 
 use super::Repo;
 

@@ -11,10 +11,10 @@ use std::{
 
 use super::{Error, tree::remove};
 
-/// What the first bytes of an index are, its version left out.
+/// The length of an index's header, in bytes: signature, version and number of entries.
 const HEADER: usize = 12;
 
-/// How many bytes of an entry come before the name of its object.
+/// The number of bytes of an entry before the name of its object.
 const STAT: usize = 40;
 
 /// Where the mode of an entry is.

@@ -10,7 +10,7 @@ use std::{
 
 use super::{Error, shelter::read_plain};
 
-/// How long another git may hold the lock before we give up.
+/// The longest that we wait for another git's lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The time between two attempts to take it.

@@ -18,7 +18,7 @@ use super::{
     worktree::{make_parent, snapshot_ref},
 };
 
-/// How many names are tried for something that is kept.
+/// The most names that are tried for an artifact.
 const NAMES: u32 = 10_000;
 
 impl Slot {

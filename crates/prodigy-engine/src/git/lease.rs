@@ -11,7 +11,7 @@ use std::{
 
 use super::{Error, Slot, index::Paths, refs, shelter::read_plain, tree::remove};
 
-/// What stays in a worktree's directory in the repository; the rest is of the last item.
+/// The files that stay in a worktree's directory in the repository; others are of the last item.
 const STAYS: &[&str] = &[
     "HEAD",
     "index",

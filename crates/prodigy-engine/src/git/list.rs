@@ -1,4 +1,4 @@
-//! What a repository has: its worktrees, the branches of jobs, and what is merged of them.
+//! Listing of a repository's worktrees, of the branches of jobs, and of those merged.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ pub struct Worktree {
     pub head: String,
     /// The branch that is checked out; `None` if detached.
     pub branch: Option<String>,
-    /// Whether its files are gone.
+    /// Set if its files are gone.
     pub is_gone: bool,
 }
 

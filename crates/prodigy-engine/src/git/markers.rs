@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// How many times the sign of a marker is repeated, at least.
+/// The least number of repetitions of a marker's sign.
 const SIGNS: usize = 7;
 
 /// Returns the lines of a file that look like conflict markers.

@@ -16,10 +16,10 @@ use super::{
     update::{CheckoutSession, UpdateAttempt},
 };
 
-/// How often a target that moves while we merge is followed.
+/// The most attempts to merge into a target that moves meanwhile.
 const MOVES: usize = 5;
 
-/// What is to be merged, and where.
+/// The source and the target of a merge.
 #[derive(Clone, Debug)]
 pub struct MergeRequest {
     /// The job's branch.
@@ -28,7 +28,7 @@ pub struct MergeRequest {
     pub target_branch: String,
     /// The commit the job started from.
     pub base_commit: String,
-    /// Whether the target was named by the user: then it is made if it is not there, and need
+    /// Set if the user named the target: then it is made if it is not there, and need
     /// not contain the commit the job started from.
     pub is_named: bool,
     /// The message of the merge commit, if one is needed.
@@ -38,14 +38,14 @@ pub struct MergeRequest {
     pub guarded: Vec<String>,
 }
 
-/// What became of a merge.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeOutcome {
     /// The target has the job's commits now.
     Merged {
         /// The target's new commit.
         commit: String,
-        /// How many commits came with it.
+        /// The number of commits that came with it.
         commits: usize,
     },
     /// The target had everything already.
@@ -58,12 +58,12 @@ pub enum MergeOutcome {
     /// The user's checkout has work that would be overwritten, or is in the middle of
     /// something. Nothing was changed.
     DirtyTarget {
-        /// What is in the way.
+        /// The paths in the way.
         paths: Vec<String>,
     },
     /// The branch or its checkout cannot be changed now. Nothing was changed.
     Refused {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// The target branch does not exist.

@@ -48,7 +48,7 @@ pub(super) struct MergeSettings {
     signing: Option<Signing>,
 }
 
-/// How a commit is signed.
+/// The option and settings to sign a commit with.
 #[derive(Clone, Debug)]
 struct Signing {
     /// The option that says so, with the key if one is set.

@@ -19,13 +19,13 @@ use super::{
     tree::{is_hash, remove},
 };
 
-/// How often a branch that moves while we merge is followed.
+/// The most attempts to merge into a branch that moves meanwhile.
 const MOVES: usize = 5;
 
-/// How far back an item's commits are followed to where it began, before git is asked.
+/// The most commits followed from an item's last commit to its base before git is asked.
 const STEPS: usize = 64;
 
-/// How many commits are remembered as contained in the branch.
+/// The most commits that are remembered as contained in the branch.
 const REMEMBERED: usize = 4096;
 
 /// Merges items' commits into one branch, one at a time.
@@ -36,7 +36,7 @@ pub struct Merger {
     tip: String,
     /// Commits that the branch contains: not all, but the latest.
     contained: HashSet<String>,
-    /// Whether the branch had to be put back.
+    /// Set if the branch had been deleted and was restored.
     was_deleted: bool,
     author: Identity,
     committer: Identity,
@@ -44,7 +44,7 @@ pub struct Merger {
     started: i64,
 }
 
-/// What is to be merged of an item.
+/// The commits of an item to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemMerge {
     /// The item's last commit, as a full hash.
@@ -55,7 +55,7 @@ pub struct ItemMerge {
     pub message: String,
 }
 
-/// What became of an item's commits.
+/// The result of merging an item's commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemMerged {
     /// The branch has them now.
@@ -75,7 +75,7 @@ pub enum ItemMerged {
     Missing,
 }
 
-/// Who makes a commit.
+/// The author or committer of a commit.
 #[derive(Debug)]
 struct Identity {
     /// Name and address.
@@ -83,7 +83,7 @@ struct Identity {
     zone: String,
 }
 
-/// What a merge would make of the branch.
+/// The commit to move the branch to, or the result if the branch does not move.
 enum Prepared {
     Commit(String),
     Ends(ItemMerged),

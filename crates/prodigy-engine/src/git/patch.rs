@@ -1,4 +1,4 @@
-//! What an attempt changed and did not commit, as a patch.
+//! A patch of an attempt's uncommitted changes.
 
 use std::{fs, path::Path};
 
@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 16 << 20;
 /// The most that is read to make one: what was changed may shrink a lot in a patch.
 const MOST_READ: u64 = 64 << 20;
 
-/// How a patch is written that `git apply` reads whatever the user's settings are.
+/// The options for a patch that `git apply` reads whatever the user's settings are.
 const PLAIN: &[&str] = &[
     "--patch",
     "--binary",
@@ -42,7 +42,7 @@ const BINARY: &[u8] = b"\nGIT binary patch\n";
 /// All that an attempt changed and did not commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// What `git apply` reads, without secrets.
+    /// The input for `git apply`, without secrets.
     pub bytes: Vec<u8>,
     /// The files that are not in it, because nobody could see in it that they hold a secret.
     pub left_out: Vec<String>,

@@ -11,7 +11,7 @@ use crate::{
     process::{self, Duplex},
 };
 
-/// What we want to know of a commit.
+/// The fields of a commit that are needed here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommitHeader {
     pub(super) tree: String,

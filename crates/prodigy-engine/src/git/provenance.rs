@@ -4,7 +4,7 @@ use prodigy_core::ids::JobId;
 
 use super::{Error, Repo};
 
-/// How many merges are followed into the branches that they brought in.
+/// The most merges that are followed into the branches that they brought in.
 const DEEPEST: usize = 64;
 
 /// A commit by which a job changed a file.

@@ -15,7 +15,7 @@ use super::{
     tree::{is_hash, remove},
 };
 
-/// How often a directory that git removed under our hands is made again.
+/// The most attempts to write a branch whose directory git removes meanwhile.
 const TRIES: usize = 5;
 
 /// Returns whether git takes this as the name of a branch.

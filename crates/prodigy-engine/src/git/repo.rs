@@ -26,11 +26,11 @@ pub struct Repo {
     pub(super) main: Place,
     /// The working tree that the user works in.
     pub(super) here: Place,
-    /// What was remembered of its settings, for all that use the repository.
+    /// The remembered settings, for all that use the repository.
     pub(super) frozen: Arc<OnceLock<Frozen>>,
 }
 
-/// What the user has checked out.
+/// The branch and commit that the user has checked out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The branch; `None` on a detached HEAD.

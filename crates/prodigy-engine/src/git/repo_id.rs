@@ -9,7 +9,7 @@ use super::{Error, Repo, shelter::read_plain};
 /// The file in the directory that all working trees share.
 pub(super) const ID_FILE: &str = "prodigy.id";
 
-/// How many random bytes an id has.
+/// The number of random bytes of an id.
 const BYTES: usize = 16;
 
 impl Repo {

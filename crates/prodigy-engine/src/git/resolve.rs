@@ -28,7 +28,7 @@ use super::{
     tree::is_hash,
 };
 
-/// What the other side is called in conflict markers.
+/// The name of the other side in conflict markers.
 const JOB: &str = "job";
 
 /// The most commits of a side that are told.
@@ -51,7 +51,7 @@ pub struct OpenMerge {
     holders: BTreeSet<String>,
 }
 
-/// How a merge begins.
+/// The first result of a merge.
 #[derive(Clone, Debug)]
 pub enum MergeBegun {
     /// There is no conflict, or there is none any more; this is the tree.
@@ -60,14 +60,14 @@ pub enum MergeBegun {
     Stopped(Box<OpenMerge>),
 }
 
-/// What an agent made of a merge.
+/// The result of an agent's work on a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeEnded {
     /// A commit has both sides and no conflict.
     Resolved {
         /// The commit; the slot's branch stands at it.
         commit: String,
-        /// How many commits it has that the other side has not.
+        /// The number of commits it has that the other side has not.
         commits: u64,
         /// The changes that could not be kept beside those of the other side, for people.
         dropped: Option<String>,
@@ -76,7 +76,7 @@ pub enum MergeEnded {
     Unresolved(String),
 }
 
-/// What a tree has at a path.
+/// The entry of a tree at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TreeEntry {
     mode: String,

@@ -7,7 +7,7 @@ use super::{Error, Git};
 /// One setting: its name in lower case, and its value.
 pub(super) type Setting = (String, String);
 
-/// What users and agents change all the time and what runs nothing: section, last part of the name.
+/// The settings that change all the time and run nothing: section, last part of the name.
 const HARMLESS: &[(&str, &str)] = &[
     ("branch", "remote"),
     ("branch", "merge"),

@@ -44,7 +44,7 @@ pub(super) struct Frozen {
     config: Vec<u8>,
     exclude: Vec<u8>,
     shallow: Vec<u8>,
-    /// Whether each reference is a file; newer repositories may have a table instead.
+    /// Set if each reference is a file; newer repositories may have a table instead.
     pub(super) has_ref_files: bool,
 }
 

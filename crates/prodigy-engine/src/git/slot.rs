@@ -29,28 +29,28 @@ pub struct Slot {
     /// The commit that the item began from.
     pub(super) base: String,
     pub(super) kept: Vec<PathBuf>,
-    /// What the worktree looked like when it was made ready; `None` before that.
+    /// The fingerprint of the worktree when it was reset for the item; `None` before that.
     pub(super) leased: Option<Fingerprint>,
-    /// Whether any change since then shows in the times of files.
+    /// Set if any change since then shows in the times of files.
     pub(super) is_settled: bool,
-    /// Whether the last look found nothing changed.
+    /// Set if the last check found nothing changed.
     pub(super) is_untouched: bool,
     /// The files by which the worktree and its directory in the repository find each other.
     pub(super) links: Vec<(PathBuf, Vec<u8>)>,
 }
 
-/// What an attempt left behind in its worktree.
+/// The state of a worktree after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// The commit that is checked out.
     pub head: String,
-    /// Whether nothing was written, neither commits nor files.
+    /// Set if nothing was written, neither commits nor files.
     pub is_untouched: bool,
     /// The files that differ from `head`, ignored and kept ones left out.
     pub uncommitted: Vec<ChangedFile>,
-    /// How many commits `head` has that the item did not begin with.
+    /// The number of commits that `head` has and the item did not begin with.
     pub commits: u64,
-    /// How many commits the item's branch has that `head` has not: whoever made them has
+    /// The number of commits that the item's branch has and `head` has not: their author has
     /// checked out something else since.
     pub astray: u64,
 }
@@ -60,11 +60,11 @@ pub struct Leftover {
 pub struct ChangedFile {
     /// Its path in the worktree, as people see it.
     pub path: String,
-    /// What is different.
+    /// The kind of the difference.
     pub kind: ChangeKind,
 }
 
-/// How a file differs from the commit that is checked out.
+/// The kind of difference between a file and the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The commit has no such file.
@@ -80,7 +80,7 @@ pub enum ChangeKind {
 impl Repo {
     /// Makes a worktree for items, checked out at `commit` on the branch `branch`.
     ///
-    /// What an earlier call that was cut off left at `path` is replaced, and so is the
+    /// The remains of an interrupted earlier call at `path` are replaced, and so is the
     /// branch. The first call in a process remembers the repository's settings, and all
     /// later ones use those: it must come when no agent can have changed them.
     pub fn create_slot(&self, path: &Path, branch: &str, commit: &str) -> Result<Slot, Error> {

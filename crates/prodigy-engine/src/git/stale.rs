@@ -19,10 +19,10 @@ use super::{
 };
 use crate::process::{LockIdentity, is_lock_in_use};
 
-/// How long a lock must have stood still. Git holds these for milliseconds.
+/// The time that a lock must have stood still. Git holds these for milliseconds.
 const STILL: Duration = Duration::from_secs(1);
 
-/// How far the time of a file may lag behind the clock: the kernel dates files by its last tick.
+/// The longest lag of a file's time behind the clock: the kernel dates files by its last tick.
 const LAG: Duration = Duration::from_millis(50);
 
 /// Lock files of a repository beside those of its references.

@@ -12,7 +12,7 @@ use super::{
     shelter::Shelter,
 };
 
-/// What git leaves in a worktree's directory while it does something in several steps.
+/// The files that git leaves in a worktree's directory during operations of several steps.
 const HALF_DONE: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_MSG",

@@ -26,7 +26,7 @@ use super::{Error, Repo, settings, shelter::read_plain};
 /// The references that are the user's.
 const WATCHED: &[&str] = &["refs/heads", "refs/tags", STASH];
 
-/// How the names of tags begin.
+/// The prefix of the names of tags.
 const TAGS: &str = "refs/tags/";
 
 /// The file that says which files git overlooks in all working trees.
@@ -38,15 +38,15 @@ const MOST: usize = 100;
 /// The reference of the newest stash.
 const STASH: &str = "refs/stash";
 
-/// How the names of the branches of jobs and items begin.
+/// The prefix of the names of the branches of jobs and items.
 const OURS: &str = "refs/heads/prodigy/";
 
-/// How many characters of a hash tell one from another.
+/// The number of characters kept of a hash.
 const SHORT: usize = 16;
 
-/// What the user's checkout was when it was last looked at.
+/// The user's checkout when it was last checked.
 ///
-/// It can be stored with the job, so that the run that takes up a job whose process died
+/// It can be stored with the job, so that the run that resumes an interrupted job
 /// compares with the same.
 #[derive(Clone, Debug)]
 pub struct Tripwire {
@@ -54,7 +54,7 @@ pub struct Tripwire {
     before: Seen,
 }
 
-/// What is looked at.
+/// The state of a checkout that is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     /// The full name of the branch, or the commit on a detached HEAD.
@@ -90,7 +90,7 @@ struct RemoteValue {
 /// The number of a file, its size, and when it was changed: by these a new one is known.
 type FileIdentity = (u64, u64, i64, i64);
 
-/// What is staged.
+/// The staged content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Index {
     file: Option<FileIdentity>,

@@ -45,7 +45,7 @@ pub(super) enum UpdateAttempt {
     Refused(MergeOutcome),
 }
 
-/// What became of an update that was cut off.
+/// The result of recovering an interrupted update of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckoutRecovery {
     /// Nothing had been changed.

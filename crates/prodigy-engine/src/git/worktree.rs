@@ -21,11 +21,11 @@ use super::{
 impl Repo {
     /// Makes a worktree on a new branch that starts at `commit`.
     ///
-    /// What an earlier call that was cut off left behind is used or replaced. What is left of
-    /// an earlier worktree of the job is moved out of the way: a directory with files that
-    /// are not committed to another name, commits that only the branch holds to a reference.
-    /// A branch that has gone on in a worktree that is still there, or a directory that is
-    /// something else, is refused.
+    /// The remains of an interrupted earlier call are used or replaced. Those of an earlier
+    /// worktree of the job are moved out of the way: a directory with files that are not
+    /// committed to another name, commits that only the branch holds to a reference. A branch
+    /// that has gone on in a worktree that is still there, or a directory that is something
+    /// else, is refused.
     pub fn create_job_worktree(
         &self,
         path: &Path,
@@ -216,7 +216,7 @@ fn canonical_target(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// How the names of directories begin that are about to be deleted.
+/// The prefix of the names of directories that are about to be deleted.
 const TRASH: &str = ".trash-";
 
 /// Deletes what was moved aside in a directory, by this call or by one that was cut off.

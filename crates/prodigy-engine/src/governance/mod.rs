@@ -1,7 +1,7 @@
 //! The replay policy that decides over the dead letters of a job, and who vouches for it.
 //!
-//! What decides is what is committed on the branch that the job merges into. A file that only
-//! lies in the checkout can be written by every step; a commit can be looked at later.
+//! The policy in force is the one committed on the branch that the job merges into. A file that
+//! is only in the checkout can be written by every step; a commit can be reviewed later.
 
 mod confirmed;
 mod error;

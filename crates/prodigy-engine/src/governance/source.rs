@@ -28,21 +28,21 @@ pub struct PolicySource {
 pub struct CommittedPolicy {
     /// The policy; the built-in one if there is no file.
     pub policy: Policy,
-    /// Whether there is a file.
+    /// True if a policy file is committed.
     pub is_file: bool,
     /// The files that groups name with the keys of people.
     pub signers: SignersFiles,
     /// The text that the warnings are about.
     pub sources: Sources,
-    /// What should change some day.
+    /// The warnings about the policy file.
     pub warnings: Vec<Diagnostic>,
-    /// What the person should know, one sentence each.
+    /// Notes to the user, one sentence each.
     pub notes: Vec<String>,
-    /// What was looked at.
+    /// The fingerprint of the files that were read.
     pub(super) look: PolicyFingerprint,
 }
 
-/// What was looked at: if it is the same later, so is the policy.
+/// The commit and the files that were read: while they are the same, so is the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PolicyFingerprint {
     tip: String,

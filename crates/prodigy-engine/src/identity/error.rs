@@ -1,10 +1,10 @@
-//! Why something could not be signed, or a signature is not good.
+//! Errors of signing and of verifying signatures.
 
 use std::io;
 
 use crate::process;
 
-/// Why something could not be signed, or a signature is not good.
+/// A failure to sign, or a signature that is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no `ssh-keygen`.
@@ -21,7 +21,7 @@ pub enum Error {
     Key {
         /// The key.
         key: String,
-        /// Why not.
+        /// The reason the key cannot be used.
         why: String,
     },
     /// The list of those whose signatures count cannot be read.
@@ -29,13 +29,13 @@ pub enum Error {
     AllowedSigners {
         /// The file.
         path: String,
-        /// Why not.
+        /// The reason the file cannot be read.
         why: String,
     },
     /// The signature is not that of the person, or not for the text.
     #[error("{why}")]
     NotGood {
-        /// What is wrong with it.
+        /// The defect of the signature.
         why: String,
     },
     /// A file for `ssh-keygen` could not be written.

@@ -1,4 +1,4 @@
-//! Who somebody is: as they say, or as a signature proves.
+//! The identity of a person: asserted by themselves, or proven by an SSH signature.
 //!
 //! Signatures are made and checked by `ssh-keygen`, with the keys that people have already.
 

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::git::Repo;
 
-/// What signatures are for, so that one that was made for something else does not count.
+/// The namespace of the signatures; one that was made for another purpose does not verify.
 const NAMESPACE: &str = "prodigy-approval";
 
-/// How every signature begins.
+/// The first line of every signature.
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----\n";
 
 /// The longest a signature may be.

@@ -23,11 +23,11 @@ pub(super) const TRIES: u32 = 20;
 /// The signals that terminals and service managers send to whole groups.
 const TO_GROUPS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// What the kernel sets among the flags of a process that was born and has not become its
-/// program yet: `PF_FORKNOEXEC`.
+/// The kernel's flag of a process that was forked and has not executed its program yet:
+/// `PF_FORKNOEXEC`.
 const UNBORN: u64 = 0x40;
 
-/// How long a process may take between the end of `spawn` and becoming its program.
+/// The longest time between the end of `spawn` and the start of the program.
 const BEING_BORN: Duration = Duration::from_secs(5);
 
 /// Starts a program that has a process group of its own.
@@ -66,7 +66,7 @@ fn is_stillborn(pid: u32) -> bool {
     false
 }
 
-/// How far a child is.
+/// The stage of a child between fork and exec.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     /// It is still a copy of us.

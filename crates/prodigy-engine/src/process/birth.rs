@@ -1,4 +1,4 @@
-//! How a supervisor is born.
+//! Spawning of a supervisor.
 
 use std::{
     ffi::OsString,

@@ -24,22 +24,22 @@ use super::{
     wire::{self, Inbox, Reply},
 };
 
-/// How long a supervisor may take to come up.
+/// The longest that a supervisor may take to start.
 const COMING_UP: Duration = Duration::from_secs(20);
 
-/// How much longer than it should a launch may take before its supervisor counts as stuck.
+/// The time beyond a launch's limits after which its supervisor counts as stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// How long a supervisor may take to end itself, with what it runs.
+/// The longest that a supervisor may take to end its processes and itself.
 const CLOSING: Duration = Duration::from_secs(13);
 
-/// What is read from the socket at once: a reply without much output.
+/// The size of a read from the socket: a reply without much output.
 const CHUNK: usize = 4 << 10;
 
-/// What is read at once of a program that is listened to: as much as comes at once.
+/// The size of a read from the socket when output is streamed.
 const STREAM_CHUNK: usize = 64 << 10;
 
-/// How much is heard before others have their turn.
+/// The number of output bytes handled before other tasks may run.
 const TURN: usize = 256 << 10;
 
 /// The most grace that is given to the processes of a supervisor that is gone.
@@ -65,13 +65,13 @@ pub struct Supervisor {
     guarded: Option<Guarded>,
     inbox: Inbox,
     outbox: Vec<u8>,
-    /// Whether a launch was begun and its end not seen.
+    /// Set while a launch was begun and its end not seen.
     busy: bool,
     /// Looked at when the supervisor starts and then only when something was killed.
     oom_kills: OomKills,
 }
 
-/// Why a supervisor did not come up.
+/// The reason why a supervisor did not start.
 enum NotUp {
     /// A signal to our process group ended it.
     Hit,

@@ -26,7 +26,7 @@ pub struct Duplex {
     child: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
-    /// What was read and not yet asked for.
+    /// The bytes that were read and not yet asked for.
     unread: Vec<u8>,
     timeout: Duration,
 }

@@ -1,8 +1,8 @@
-//! What can go wrong with starting, feeding and ending programs.
+//! Errors of starting, feeding and ending programs.
 
 use std::{io, time::Duration};
 
-/// Why a program could not be run to its end.
+/// The reason why a program could not be run to its end.
 ///
 /// A program that runs and fails is no error: that is its status.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ pub enum Error {
     /// Whatever of it was still running has been ended. The supervisor is of no more use.
     #[error("the supervisor of the step is gone; {ended} processes of the step were ended")]
     Lost {
-        /// How many processes it left behind.
+        /// The number of its processes that were ended.
         ended: usize,
     },
     /// The launch was not started because its log cannot be written.

@@ -22,7 +22,7 @@ const WAITING: usize = 1 << 20;
 pub(super) struct Forward<'a> {
     /// None once nobody is there.
     socket: Option<&'a UnixStream>,
-    /// What was not taken yet.
+    /// The bytes not sent yet.
     outbox: &'a mut Vec<u8>,
 }
 

@@ -7,7 +7,7 @@ use prodigy_core::agent::ShortenedLine;
 /// The longest line that is handed on as it is.
 const LONGEST: usize = 8 << 20;
 
-/// What is kept of the memory that a long line took.
+/// The most memory that is kept after a long line.
 const KEPT: usize = 64 << 10;
 
 /// Makes whole lines of pieces.

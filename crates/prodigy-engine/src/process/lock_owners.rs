@@ -15,7 +15,7 @@ use rustix::{param::clock_ticks_per_second, time::ClockId};
 use super::tree::{self, Process};
 use crate::clock;
 
-/// How much later than a lock its maker may seem to have started: clocks are set, and ticks are coarse.
+/// The tolerance by which a process may seem younger than its lock: clocks are set, ticks coarse.
 const TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Commands of git's that stay for long and never take a lock.

@@ -23,7 +23,7 @@ pub(super) struct Log {
     open: Option<(PathBuf, File)>,
 }
 
-/// What is done about a file that is not there.
+/// The treatment of a missing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     /// Nothing.
@@ -146,7 +146,7 @@ enum Target<'a> {
     File(&'a mut File),
 }
 
-/// What stands around the number of bytes that were not kept, in the log itself.
+/// The text around the number of bytes that were not kept, in the log itself.
 const NOTE: &str = "[prodigy: ";
 const NOTE_END: &str = " more bytes were not kept]";
 
@@ -164,7 +164,7 @@ pub(super) struct Share<'a> {
     cap: u64,
     written: u64,
     dropped: u64,
-    /// Whether the last byte written ended a line.
+    /// Set if the last byte written ended a line.
     at_line_start: bool,
 }
 

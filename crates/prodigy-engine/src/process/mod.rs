@@ -71,7 +71,7 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The directory that it must not be led out of when it is started; `None` for anywhere.
     pub root: Option<PathBuf>,
-    /// What it reads; it sees the end of its input after that.
+    /// The standard input; end of file follows it.
     pub stdin: Vec<u8>,
     /// The files that its output is appended to: standard output, standard error.
     pub log: Option<(PathBuf, PathBuf)>,
@@ -85,29 +85,29 @@ pub struct Launch {
     pub grace: Duration,
     /// Values that are masked before anything is stored or handed back.
     pub secrets: Vec<String>,
-    /// Whether standard output is handed to a listener while it is printed.
+    /// Set to hand standard output to a listener while it is printed.
     pub stream: bool,
 }
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// Its status.
     pub status: Status,
-    /// Why we ended it, if we did.
+    /// The reason why we ended it, if we did.
     pub ended_by: Option<EndedBy>,
-    /// What it printed.
+    /// The standard output.
     pub stdout: Printed,
-    /// What it printed on standard error.
+    /// The standard error.
     pub stderr: Printed,
-    /// How long it took, without what it left behind.
+    /// The time it took, without the processes it left behind.
     pub duration: Duration,
-    /// How many processes it left behind when it ended by itself; they were then ended.
+    /// The number of processes it left behind when it ended by itself; they were then ended.
     pub leftovers: u32,
-    /// How many processes could not be ended, not even by killing them: they hang in the
-    /// kernel or belong to another user. Their directory must not be used again.
+    /// The number of processes that could not be ended, not even by killing them: they hang in
+    /// the kernel or belong to another user. Their directory must not be used again.
     pub survivors: u32,
-    /// Whether it was killed while the kernel ended processes for want of memory.
+    /// Set if it was killed while the kernel ended processes for lack of memory.
     pub oom_killed: bool,
 }
 
@@ -127,7 +127,7 @@ pub enum Status {
     },
 }
 
-/// Why we ended a program.
+/// The reason why we ended a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndedBy {
     /// Its time was up.
@@ -140,18 +140,18 @@ pub enum EndedBy {
     Listener,
 }
 
-/// What a program printed, bounded and masked.
+/// The output of a program, bounded and masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
     /// The first 64 KiB.
     pub head: Vec<u8>,
     /// The last 64 KiB of what did not fit into the head.
     pub tail: Vec<u8>,
-    /// How much there was in all.
+    /// The size of all output, in bytes.
     pub total: u64,
     /// Where it starts in the log file.
     pub log_at: u64,
-    /// How much of it is in the log file.
+    /// The number of its bytes in the log file.
     pub log_len: u64,
 }
 

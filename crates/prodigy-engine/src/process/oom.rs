@@ -1,14 +1,14 @@
-//! Whether the kernel ended processes for want of memory.
+//! Detection of processes that the kernel ended for lack of memory.
 
 use std::fs;
 
 /// Where the kernel counts what it did about memory.
 const COUNTERS: &str = "/proc/vmstat";
 
-/// How many processes the kernel had ended when it was last looked.
+/// The kernel's count of out-of-memory kills when it was last read.
 ///
 /// The count is that of the whole machine, so it proves nothing by itself. But a program that
-/// was killed, by somebody who is not us, while the count grew, had no memory.
+/// was killed, though not by us, while the count grew was out of memory.
 #[derive(Debug)]
 pub(super) struct OomKills(Option<u64>);
 

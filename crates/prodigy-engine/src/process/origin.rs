@@ -17,7 +17,7 @@ pub struct ProcessOrigin {
     pub os_user: String,
     /// The name of the machine.
     pub host: String,
-    /// Whether a running step started it.
+    /// Set if a running step started it.
     ///
     /// A step can take the variable out of the environment of what it starts. It cannot leave the
     /// processes below its supervisor, which adopts whatever is cut off.

@@ -11,21 +11,21 @@ use rustix::{buffer::spare_capacity, io::Errno, pipe::fcntl_setpipe_size};
 
 use super::{Printed, forward::Forward, log::Share};
 
-/// How much of the beginning and of the end is kept in memory.
+/// The number of bytes kept in memory of the beginning, and of the end.
 const KEPT: usize = 64 << 10;
 
-/// What is read at once: as much as a pipe holds.
+/// The size of a read: as much as a pipe holds.
 const CHUNK: usize = 64 << 10;
 
-/// How long more is let come together before what is heard is read again. Waking up takes
-/// several times as long as reading an event, here and where it is heard.
+/// The rest between two reads of a stream with a listener, so that output accumulates. Waking
+/// up takes several times as long as reading an event, here and in the listener.
 const REST: Duration = Duration::from_millis(50);
 
-/// Who prints as much during a rest would soon be held up by them: the pipe gets full. So there are
-/// none for a while.
+/// The size of a read from which on there are no rests for a while: a program that prints so much
+/// would soon be held up by them, because the pipe gets full.
 const BUSY: usize = CHUNK;
 
-/// What the pipe of a program that is heard may hold, so that a rest does not hold it up.
+/// The capacity of the pipe of a program with a listener, so that a rest does not hold it up.
 const ROOM: usize = 256 << 10;
 
 /// An output stream being read.

@@ -27,10 +27,10 @@ use super::{Error, apart, ready};
 /// The most that is held of each stream; more than that from a short program is a mistake.
 const OUTPUT_LIMIT: usize = 256 << 20;
 
-/// What is read at once: as much as a pipe holds.
+/// The size of a read: as much as a pipe holds.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// How long a process that was left behind may hold our pipe open.
+/// The longest that a process left behind may hold our pipe open.
 const DRAIN: Duration = Duration::from_millis(300);
 
 /// A short program to run.
@@ -44,20 +44,20 @@ pub struct Quick<'a> {
     pub cwd: &'a Path,
     /// Changes to our own environment; `None` removes a variable.
     pub env: &'a [(OsString, Option<OsString>)],
-    /// What it reads; it sees the end of its input after that.
+    /// The standard input; end of file follows it.
     pub stdin: &'a [u8],
     /// The longest it may take.
     pub timeout: Duration,
 }
 
-/// What a short program left.
+/// The result of a short program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuickOutput {
     /// The exit code; a signal is 128 plus its number.
     pub status: i32,
-    /// What it printed.
+    /// The standard output.
     pub stdout: Vec<u8>,
-    /// What it printed on standard error.
+    /// The standard error.
     pub stderr: Vec<u8>,
 }
 
@@ -101,7 +101,7 @@ pub fn quick(q: &Quick<'_>) -> Result<QuickOutput, Error> {
     }
 }
 
-/// Why we stopped following a program.
+/// The reason why we stopped following a program.
 enum Followed {
     Exited,
     TimedOut,
@@ -237,7 +237,7 @@ impl Streams {
     }
 }
 
-/// What came out of a pipe so far.
+/// The bytes read from a pipe so far.
 struct Collected {
     pipe: Option<OwnedFd>,
     bytes: Vec<u8>,

@@ -32,24 +32,24 @@ use super::{
     tree::{self, Process},
 };
 
-/// How long output may still arrive after the program has exited.
+/// The time in which output may still arrive after the program has exited.
 const DRAIN: Duration = Duration::from_millis(300);
-/// How long a process that was left behind has to end by itself once asked.
+/// The grace of a process that was left behind, once asked to end.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 
 /// The most grace there is when nobody waits for the result any more.
 const ABANDONED_GRACE: Duration = Duration::from_secs(5);
 
-/// How long we try to kill. What is left then hangs in the kernel or is not ours to kill.
+/// The time for killing. A process that is left then hangs in the kernel or is not ours to kill.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// How often we look whether processes that are no children of ours have ended.
+/// The interval of checks for the end of processes that are no children of ours.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How often zombies that were handed to us are reaped while the program runs.
+/// The interval of reaping inherited zombies while the program runs.
 const REAP: Duration = Duration::from_secs(1);
 
-/// What came over the socket while a launch was running.
+/// The messages over the socket while a launch is running.
 pub(super) enum Word {
     /// End it.
     Stop {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::{sync::watch, time::timeout};
 
-/// How much later than others we may hear of a signal to all.
+/// The longest delay with which a signal to all processes reaches us after others.
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// A request to end what is running. Clones share it, and it cannot be taken back.
@@ -13,7 +13,7 @@ pub struct Stop {
     urgency: watch::Sender<Urgency>,
 }
 
-/// How much of a hurry there is.
+/// The urgency of a stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
     /// Nobody asked.

@@ -18,13 +18,13 @@ use super::{
     tree::{self, Process},
 };
 
-/// How long a supervisor without prodigy may take to end what it runs and then itself.
+/// The longest that a supervisor without prodigy may take to end its processes and itself.
 const PATIENCE: Duration = Duration::from_secs(11);
 
-/// How long we try to kill. What is left then hangs in the kernel or is not ours to kill.
+/// The time for killing. A process that is left then hangs in the kernel or is not ours to kill.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// How often we look.
+/// The interval of the checks.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Ends the processes that a dead run of a job left behind, and returns how many there were.

@@ -37,13 +37,13 @@ use super::{
     wire::{self, Inbox, Reply, Request},
 };
 
-/// How long we try to kill what we cannot follow.
+/// The time for killing processes that we cannot follow.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// What is read from the socket at once.
+/// The size of a read from the socket.
 const CHUNK: usize = 64 << 10;
 
-/// Why the supervisor could not go on. Nobody but a person who tries it by hand sees this.
+/// An error that ends the supervisor. Only a person who starts it by hand sees this.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     /// Standard input is not our socket.
@@ -72,7 +72,7 @@ pub fn supervise() -> Result<(), SuperviseError> {
     Slot::new(socket).serve()
 }
 
-/// What a supervisor keeps from one launch to the next.
+/// The state of a supervisor from one launch to the next.
 struct Slot {
     link: Link,
     marker: OsString,
@@ -174,7 +174,7 @@ fn log_failed(path: Option<&Path>, error: &io::Error) -> Reply {
     Reply::LogFailed { message: format!("`{path}`: {error}") }
 }
 
-/// Takes in what is there while a launch is running.
+/// Reads the requests that arrive while a launch is running.
 fn listen(socket: &UnixStream, inbox: &mut Inbox) -> Option<Word> {
     if !read(socket, inbox).unwrap_or(false) {
         return Some(Word::Abandoned);
@@ -207,7 +207,7 @@ fn read(socket: &UnixStream, inbox: &mut Inbox) -> io::Result<bool> {
 struct Link {
     socket: UnixStream,
     inbox: Inbox,
-    /// What the program printed and nobody has taken yet.
+    /// The bytes not sent yet, among them output of the program.
     outbox: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Who is whose child, as `/proc` tells it, and signals that hit the right process.
+//! Process tree from `/proc`, and signals that hit the right process.
 
 use std::{collections::HashSet, fs, path::Path};
 

@@ -13,7 +13,7 @@ use std::{
 
 use super::{Ended, EndedBy, Launch, Printed, Status};
 
-/// What a supervisor is asked.
+/// The requests to a supervisor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Request {
     /// Run this.
@@ -27,7 +27,7 @@ pub(super) enum Request {
     Enough,
 }
 
-/// What a supervisor answers.
+/// The replies of a supervisor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
     /// It is ready for the first launch.
@@ -43,7 +43,7 @@ pub(super) enum Reply {
     },
 }
 
-/// How many bytes of a frame say how long its body is.
+/// The size of a frame's length field, in bytes.
 const HEADER: usize = 4;
 
 /// The other side does not speak our language.
@@ -54,7 +54,7 @@ pub(super) struct Malformed;
 /// Bytes that came in, cut into frames.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// What has come in, to be appended to when there is no whole frame left.
+    /// The received bytes, to be appended to when there is no whole frame left.
     pub(super) bytes: Vec<u8>,
     taken: usize,
 }
@@ -255,7 +255,7 @@ fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl Fn(&mut Vec<u8>
     }
 }
 
-/// What is left to read of a body.
+/// The unread rest of a body.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {

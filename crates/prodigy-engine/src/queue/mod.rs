@@ -21,19 +21,19 @@ pub use local::LocalQueue;
 /// One attempt of one item, or what resolves a conflict of it, for one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
-    /// Who makes it.
+    /// The agent that makes it.
     pub agent: AgentId,
     /// The item's place among the job's items, from 0.
     pub item: u32,
     /// Which attempt it is, from 1.
     pub attempt: u32,
-    /// What the attempts before it changed outside.
+    /// The side effects of the attempts before it.
     pub ledger: Ledger,
-    /// Whether somebody decided that what is not known to be made outside is made again.
+    /// Set if a decision allows repeating side effects that may have been made.
     pub may_repeat: bool,
-    /// What the item may cost, if that is limited.
+    /// The spending limit of the item, if there is one.
     pub allowance: Option<Allowance>,
-    /// How the attempts before it failed, as far as that lies in the work.
+    /// The failures of the attempts before it, as far as the work caused them.
     pub setbacks: Vec<Setback>,
     /// The conflict to resolve; without one the item's steps are run.
     pub conflict: Option<Box<Conflict>>,
@@ -48,19 +48,19 @@ pub struct Assignment {
 pub struct CutOffHandler {
     /// Its name.
     pub name: String,
-    /// How the attempt failed.
+    /// The failed attempt.
     pub failed: FailedAttempt,
 }
 
 /// An attempt that an agent has taken on. It ends with [`WorkQueue::finish`] and nothing else.
 #[derive(Debug, PartialEq)]
 pub struct Claim {
-    /// What was taken on.
+    /// The claimed attempt.
     pub assignment: Assignment,
     pub(crate) token: u64,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It succeeded.
@@ -69,11 +69,11 @@ pub enum Outcome {
     Failed {
         /// The step that failed, if it was a step.
         step: Option<String>,
-        /// Why.
+        /// The failure.
         failure: Failure,
-        /// How long it took.
+        /// The duration, in milliseconds.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost.
         cost_usd: f64,
         /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
@@ -84,38 +84,38 @@ pub enum Outcome {
         cut_off: CutOff,
         /// The work that it keeps.
         work: Box<WorkSuspended>,
-        /// How long it took.
+        /// The duration, in milliseconds.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost.
         cost_usd: f64,
         /// Set once what it left behind is safe, so that the item may fail for good.
         secured: bool,
     },
     /// The handler of the error policy ended, after a failed attempt.
     Handled {
-        /// Why the attempt had failed.
+        /// The failure of the attempt.
         failure: Failure,
-        /// Why the handler failed, if it did.
+        /// The failure of the handler, if it failed.
         handler: Option<Failure>,
     },
     /// The conflict of the item is resolved.
     Resolved {
         /// The commit that has both sides.
         commit: String,
-        /// How many commits the item's branch has with it.
+        /// The number of commits of the item's branch with it.
         commits: u64,
-        /// How long it took.
+        /// The duration, in milliseconds.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost.
         cost_usd: f64,
     },
     /// The conflict of the item could not be resolved.
     Unresolved {
-        /// Why.
+        /// The failure.
         failure: Failure,
-        /// How long it took.
+        /// The duration, in milliseconds.
         duration_ms: u64,
-        /// What it cost.
+        /// The cost.
         cost_usd: f64,
     },
     /// It was given up because the run stops; it counts as not made.
@@ -133,12 +133,12 @@ impl Outcome {
     }
 }
 
-/// What the loop makes of an outcome.
+/// The decision of the loop about an outcome.
 #[derive(Debug, PartialEq)]
 pub enum Settled {
     /// The agent is free. A failed item's worktree may be worth keeping.
     Released {
-        /// Whether the item has failed for good.
+        /// Set if the item has failed for good.
         failed: bool,
     },
     /// The attempt is not made again: what it left behind has to be made safe before that is
@@ -155,32 +155,32 @@ pub enum Settled {
         claim: Claim,
         /// The handler.
         name: String,
-        /// Why the attempt failed.
+        /// The failure of the attempt.
         failure: Failure,
     },
     /// The claim was not current any more: the outcome counts for nothing.
     Fenced,
 }
 
-/// What the loop hears.
+/// An attempt that ended, as the loop receives it.
 #[derive(Debug, PartialEq)]
 pub struct FinishedAttempt {
     /// The attempt.
     pub assignment: Assignment,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What is submitted and not settled.
+/// An attempt that is submitted and not settled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// The attempt.
     pub assignment: Assignment,
-    /// Whether an agent has taken it on.
+    /// Set if an agent has claimed it.
     pub claimed: bool,
 }
 
-/// What both sides can say to each other.
+/// The operations of the loop and of the agents.
 ///
 /// The loop calls `submit`, `finished`, `settle`, `secure`, `handle` and `snapshot`; agents call
 /// `claim`, `extend` and `finish`.

@@ -36,7 +36,7 @@ pub(super) struct Attempt<'a> {
     pub(super) place: u32,
 }
 
-/// Why an attempt failed, for the handler of the error policy.
+/// The cause of an attempt's failure, for the handler of the error policy.
 #[derive(Clone, Copy)]
 pub(super) struct FailedStep<'a> {
     /// The path of the step, if it was a step.
@@ -44,24 +44,24 @@ pub(super) struct FailedStep<'a> {
     pub(super) failure: &'a Failure,
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 pub(super) struct Ended {
     took: Duration,
     cost_usd: f64,
     failed_steps: FailedSteps,
     result: Value,
-    /// Why it did not succeed: the step, if it was one, and the failure.
+    /// The step that failed, if it was a step, and the failure.
     failed: Option<(Option<String>, Failure)>,
     interrupted: bool,
     /// The limit or the budget that cut it off, and what it keeps.
     cut_off: Option<(CutOff, WorkSuspended)>,
 }
 
-/// What the last step of an item printed or answered.
+/// The output of an item's last step.
 #[derive(Default)]
 struct Printed {
     text: String,
-    /// Whether it is JSON that satisfies the schema the step asks for.
+    /// Set if it is JSON that satisfies the schema the step asks for.
     is_data: bool,
 }
 
@@ -200,7 +200,7 @@ impl Ended {
         self.interrupted && self.cut_off.is_some()
     }
 
-    /// Takes in what it keeps.
+    /// Stores the suspended work, if a limit or a budget cut the attempt off.
     pub(super) fn keep(&mut self, kept: WorkSuspended) {
         if let Some((_, work)) = &mut self.cut_off {
             *work = kept;

@@ -1,4 +1,4 @@
-//! How a run begins: a new job, or one that stopped before its end.
+//! The start of a run: a new job, or the resume of an interrupted one.
 
 use std::{
     collections::BTreeMap,
@@ -49,7 +49,7 @@ pub struct Settings {
     pub repo: Repo,
     /// The workflow.
     pub workflow: Workflow,
-    /// What its steps find.
+    /// The fingerprint of the environment in which its steps run.
     pub found: Found,
     /// This program.
     pub program: PathBuf,
@@ -59,9 +59,9 @@ pub struct Settings {
     pub env: Vec<EnvVar>,
     /// Secrets, by variable name.
     pub secrets: Vec<(String, String)>,
-    /// What is hidden in everything that is stored: the secrets, and others that steps inherit.
+    /// The values masked in everything that is stored: the secrets, and others that steps inherit.
     pub masked: Vec<String>,
-    /// What agents and the steps of items run in.
+    /// The sandbox for agents and the steps of items.
     pub sandbox: Option<Sandbox>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
@@ -73,19 +73,19 @@ pub struct Settings {
     pub idle_timeout: Option<Duration>,
     /// The most one step may add to a log file.
     pub log_cap: u64,
-    /// How much space must stay free, in bytes.
+    /// The disk space that must stay free, in bytes.
     pub disk_floor: u64,
     /// The most items at once in this run alone.
     pub max_parallel: Option<NonZeroU32>,
     /// The flags of the job; known once its journal is.
     pub options: RunOptions,
-    /// Whether the journal is synced.
+    /// The durability of the journal's records: synced to disk or not.
     pub durability: Durability,
-    /// What stops the run.
+    /// The handle that stops the run.
     pub shutdown: Shutdown,
-    /// Who sees the records.
+    /// The receiver of the records.
     pub reporter: Box<dyn Reporter>,
-    /// Who is asked before the merge; it is away while somebody is being asked.
+    /// The prompt before the merge; taken out while it waits for an answer.
     pub confirm: Option<Box<dyn Confirm>>,
 }
 
@@ -120,7 +120,7 @@ impl Texts {
 
 /// A workflow that takes the place of the stored one.
 pub struct Replacement {
-    /// What is recorded of it.
+    /// The change as it is recorded in the journal.
     pub workflow: ChangedWorkflow,
     /// Its files.
     pub texts: Texts,
@@ -142,7 +142,7 @@ pub struct Resumption {
     pub given: OptionChanges,
     /// The branch that the result goes to from here on, if another than before.
     pub into: Option<String>,
-    /// Whether a usage limit is tried at once instead of waited for.
+    /// Set to retry a usage limit at once instead of waiting for its reset.
     pub try_now: bool,
 }
 

@@ -38,9 +38,9 @@ pub struct Check {
     pub lock: JobLock,
     /// The items; `None` for all.
     pub items: Option<Vec<ItemId>>,
-    /// Whether what was changed is to be undone.
+    /// Set to compensate the side effects that were made.
     pub compensate: bool,
-    /// Who asks for it.
+    /// The name of the requester.
     pub by: String,
     /// The workflow that the job ran with so far, if it is known.
     pub recorded: Option<Workflow>,
@@ -51,13 +51,13 @@ pub struct Check {
 pub struct CheckedEffect {
     /// The item.
     pub item: ItemId,
-    /// What was known before.
+    /// The effect as it was recorded before the check.
     pub before: Effect,
-    /// What is known now.
+    /// The state after the check.
     pub state: EffectState,
-    /// What the check said about it.
+    /// The receipt that the check returned.
     pub receipt: Option<String>,
-    /// Why it could not be found out, or not be undone.
+    /// The reason why the check or the compensation failed.
     pub problem: Option<String>,
     /// The reason code for that.
     pub reason_code: Option<FailureKind>,

@@ -1,4 +1,4 @@
-//! What the agents of a job share.
+//! The shared state of a job's worker pool.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,12 +28,12 @@ use crate::{
     store::Spool,
 };
 
-/// How many worktrees of failed items are kept as they are; of the others a reference is.
+/// The number of failed items' worktrees kept as they are; of further ones a reference is kept.
 ///
 /// Every worktree makes the next `git worktree add` slower, and a person looks at few.
 const KEPT: u32 = 20;
 
-/// What the agents of a job share.
+/// The shared state of a job's worker pool.
 pub(super) struct Crew {
     pub(super) job: JobId,
     pub(super) tools: Arc<Tools>,
@@ -42,7 +42,7 @@ pub(super) struct Crew {
     pub(super) handlers: BTreeMap<String, Vec<Step>>,
     pub(super) preserve: Preserve,
     pub(super) spool: Spool,
-    /// What every item sees besides itself.
+    /// The variables that every item sees besides its own.
     pub(super) vars: Arc<Vars>,
     pub(super) total: u32,
     pub(super) queue: LocalQueue,

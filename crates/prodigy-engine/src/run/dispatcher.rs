@@ -32,18 +32,18 @@ pub struct Run {
     pub(super) parts: Parts,
     pub(super) job: Job,
     pub(super) inputs: VecDeque<Input>,
-    /// Who waits for the effects among the inputs to be on disk, in the same order.
+    /// The senders notified once the effects among the inputs are on disk, in the same order.
     pub(super) waiting: VecDeque<oneshot::Sender<()>>,
 }
 
-/// What was decided and waits until it is on disk.
+/// The decided records and actions that wait until they are on disk.
 #[derive(Default)]
 pub(super) struct Batch {
     records: Vec<Record>,
     actions: Vec<Action>,
     decides: bool,
     events_only: bool,
-    /// Who hears when it is on disk.
+    /// The senders notified once it is on disk.
     waiting: Vec<oneshot::Sender<()>>,
 }
 

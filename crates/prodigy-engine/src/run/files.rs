@@ -13,7 +13,7 @@ pub enum PatternError {
     Syntax {
         /// The text.
         pattern: String,
-        /// What is wrong with it.
+        /// The syntax error.
         reason: String,
     },
     /// A directory cannot be read.
@@ -23,7 +23,7 @@ pub enum PatternError {
         pattern: String,
         /// The directory.
         directory: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A file that matches has a name that is not text.

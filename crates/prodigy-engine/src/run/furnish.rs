@@ -1,4 +1,4 @@
-//! What a new worktree gets before the first item works in it.
+//! Preparation of a new worktree before the first item: copies, links, setup steps.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ pub fn bring_along(config: &WorktreeConfig, from: &Path, to: &Path) -> Result<()
     paths.try_for_each(|path| transfer.copy(path))
 }
 
-/// What is brought from the user's checkout to a worktree.
+/// The copy of files from the user's checkout to a worktree.
 struct CheckoutTransfer {
     from: RootDir,
     to: RootDir,

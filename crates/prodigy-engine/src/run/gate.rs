@@ -1,8 +1,7 @@
 //! The decision over a dead letter at the moment in which it is claimed.
 //!
-//! What was planned may be out of date by then. So it is decided anew, from what is stored and
-//! by the policy that is in force, and what is about to be done is in the audit trail before
-//! it is done.
+//! The plan may be out of date by then. So the decision is made anew, from the stored entry and
+//! the policy in force, and the intended action is in the audit trail before it is taken.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -40,7 +39,7 @@ pub(super) struct Gate {
     reason: Option<String>,
     asked: Asked,
     forced: BTreeSet<ItemId>,
-    /// What was announced and has not come to its end.
+    /// The audit records of replays that were announced and have not ended.
     open: HashMap<ItemId, NewRecord>,
     refused: Vec<Refused>,
 }
@@ -50,16 +49,16 @@ pub(super) struct Gate {
 pub struct Refused {
     /// The item.
     pub item: ItemId,
-    /// Why.
+    /// The reason of the refusal.
     pub why: String,
 }
 
-/// What became of the dead letters that a run was to replay.
+/// The result of a run's replays of dead letters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replayed {
-    /// How many were claimed.
+    /// The number of claimed dead letters.
     pub claimed: u32,
-    /// What the run came to with those it claimed and those it found under way.
+    /// The outcomes of the replays that the run claimed or found in flight.
     pub ends: ReplayEnds,
     /// Those that were not claimed after all.
     pub refused: Vec<Refused>,
@@ -67,7 +66,7 @@ pub struct Replayed {
     pub stopped: Vec<Stopped>,
 }
 
-/// What is decided over a dead letter.
+/// The decision over a dead letter.
 struct Admission {
     allowed: Allowed,
     forced: bool,
@@ -233,7 +232,7 @@ impl Run {
         Some(map.is_replaying(at))
     }
 
-    /// Takes in a record that can be about a replay: what it cost, and how it ended.
+    /// Applies a record that can be about a replay: its cost, and its outcome.
     pub(super) fn follow_replay(&mut self, record: &Record, was_replaying: bool) {
         let Some(map) = &self.job.map else { return };
         Arc::make_mut(&mut self.parts.replays).apply(record, map);

@@ -47,7 +47,7 @@ impl Run {
         Ok(())
     }
 
-    /// Takes in how an attempt ended.
+    /// Handles the end of an attempt.
     async fn finished(&mut self, finished: FinishedAttempt) -> Input {
         let Assignment { agent, item, .. } = finished.assignment;
         if let Outcome::Failed { failure, .. } | Outcome::Unresolved { failure, .. } =

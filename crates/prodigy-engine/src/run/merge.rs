@@ -21,7 +21,7 @@ use crate::{
     step::{self, Finished, Scope, Task, Workplace, worktree_fault},
 };
 
-/// What is merged where.
+/// The source and the target of a merge.
 #[derive(Clone)]
 struct Route {
     repo: Repo,

@@ -28,15 +28,15 @@ pub(super) struct Old {
     pub(super) recorded: Option<String>,
 }
 
-/// What the thread is asked to do.
+/// The requests to the merge thread.
 enum Order {
     Merge { item: u32, id: ItemId, commits: Merging },
     Forget(Old),
 }
 
-/// What the thread answers.
+/// The replies of the merge thread.
 pub(super) enum Merge {
-    /// What became of an item's commits.
+    /// The result of merging an item's commits.
     Item(ItemInput),
     /// Something worth recording happened on the way.
     Fact(Fact),
@@ -51,7 +51,7 @@ pub(super) struct MergeQueue {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread works with.
+/// The state of the merge thread.
 struct Worker {
     repo: Repo,
     merger: Merger,
@@ -59,7 +59,7 @@ struct Worker {
     job: JobId,
     target: String,
     tip: Arc<Mutex<String>>,
-    /// Whether branches stay when they are merged: every worktree is kept, on its branch.
+    /// Set if branches stay when they are merged: every worktree is kept, on its branch.
     keeps_branches: bool,
     answers: UnboundedSender<Merge>,
 }

@@ -82,20 +82,20 @@ pub trait Confirm: Send {
     fn merge(&mut self, question: &MergeQuestion) -> Option<bool>;
 }
 
-/// What would be merged.
+/// The merge that is to be confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeQuestion {
     /// The job's branch.
     pub source: String,
     /// The branch the user started from.
     pub target: String,
-    /// How many commits.
+    /// The number of commits.
     pub commits: usize,
-    /// How many files they change.
+    /// The number of files they change.
     pub files: usize,
 }
 
-/// Why a job could not be run on.
+/// The reasons why a job cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal cannot be written. The job can be resumed.
@@ -103,7 +103,7 @@ pub enum Error {
     Journal {
         /// The job.
         job: JobId,
-        /// Why.
+        /// The cause.
         source: store::Error,
     },
     /// Files below the home cannot be used.
@@ -117,7 +117,7 @@ pub enum Error {
     Journalled {
         /// The job.
         job: JobId,
-        /// Why.
+        /// The cause.
         source: Unexpected,
     },
     /// The job has no beginning.
@@ -158,7 +158,7 @@ pub enum Error {
         name: String,
         /// The key of the effect.
         key: String,
-        /// Whether it is known that it was made.
+        /// Set if the effect is known to have been made.
         is_known: bool,
     },
     /// Too little space is left.
@@ -166,9 +166,9 @@ pub enum Error {
     DiskFloor {
         /// Where.
         path: PathBuf,
-        /// How much is free.
+        /// The free space, in MiB.
         free: u64,
-        /// How much has to be.
+        /// The required free space, in MiB.
         floor: u64,
     },
     /// The dead letters cannot be read.
@@ -183,9 +183,9 @@ pub enum Error {
     /// A supervisor or a file could not be prepared.
     #[error("{what}")]
     Prepare {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a run works with, besides the job itself.
+//! The state of a run, besides the job itself.
 
 use std::{
     sync::Arc,
@@ -35,7 +35,7 @@ use crate::{
 /// The time between two looks whether nothing is under way any more, once the run is to stop.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What a run hears while something is under way.
+/// The events of the run's event loop.
 pub(super) enum Heard {
     Inside(Told),
     Ended(Answer),
@@ -45,17 +45,17 @@ pub(super) enum Heard {
     Wake,
 }
 
-/// How a step that was started ended.
+/// The result of a step that was started.
 pub(super) struct Answer {
-    /// What the job is told.
+    /// The input for the job.
     pub(super) input: Input,
     /// The worktree after it, if that is known.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// What a person should know about it.
+    /// A note for the user.
     pub(super) note: Option<String>,
 }
 
-/// What a run works with, besides the job itself.
+/// The state of a run, besides the job itself.
 pub(super) struct Parts {
     pub(super) settings: Settings,
     pub(super) id: JobId,
@@ -69,9 +69,9 @@ pub(super) struct Parts {
     pub(super) inside: (UnboundedSender<Told>, UnboundedReceiver<Told>),
     pub(super) ended: (UnboundedSender<Answer>, UnboundedReceiver<Answer>),
     pub(super) merged: (UnboundedSender<Merge>, UnboundedReceiver<Merge>),
-    /// Whether a top-level step or the selection of items is under way.
+    /// Set while a top-level step or the selection of items is in flight.
     pub(super) busy: bool,
-    /// How many merges of items are under way.
+    /// The number of items' merges in flight.
     pub(super) merging: u32,
     /// The files that decide what runs, and that the job was said to change.
     pub(super) guarded: Vec<GuardedFile>,
@@ -83,7 +83,7 @@ pub(super) struct Parts {
     pub(super) replays: Arc<Replays>,
     /// The places of those that are about to be claimed.
     pub(super) claims: Vec<u32>,
-    /// Who decides over them when they are about to be claimed.
+    /// The check of replays when they are about to be claimed.
     pub(super) gate: Option<Gate>,
     pub(super) audit: Option<Arc<Audit>>,
     /// The replays that ended, for the audit trail.
@@ -91,13 +91,13 @@ pub(super) struct Parts {
     pub(super) purse: Purse,
     pub(super) spool: Option<Spool>,
     pub(super) letters: Option<DeadLetters>,
-    /// Whether the last run ended because the result could not be merged.
+    /// Set if the last run ended because the result could not be merged.
     pub(super) merge_waited: bool,
     /// The last record of the runs before; 0 if there were none.
     pub(super) before: u64,
     /// The replays of the runs before.
     pub(super) replayed_before: ReplayedItems,
-    /// What `${map.…}` shows, once the items are done.
+    /// The value of `${map.…}`, once the items are done.
     pub(super) map_vars: Option<Value>,
     /// When the phase that is under way has to be over.
     pub(super) deadline: Option<(PhaseName, Instant)>,
@@ -105,17 +105,17 @@ pub(super) struct Parts {
     /// The commit up to which `commits` counts.
     pub(super) counted: String,
     pub(super) guard: Guard,
-    /// What the user's checkout was when it was last looked at, while the job runs.
+    /// The user's checkout when it was last checked, while the job runs.
     pub(super) tripwire: Option<Tripwire>,
     pub(super) env: Value,
     pub(super) files_changed: usize,
-    /// Why nothing new may start, if not for a signal.
+    /// The reason why nothing new may start, other than a signal.
     pub(super) halt: Option<PauseReason>,
     pub(super) names: StepNames,
     /// When something can start that could not before.
     pub(super) wake: Option<Timestamp>,
     pub(super) checkpointed: Instant,
-    /// Whether it was told that no checkpoint can be written.
+    /// Set if the last checkpoint could not be written; the user was warned then.
     pub(super) checkpoint_failed: bool,
     _lock: JobLock,
 }

@@ -1,4 +1,4 @@
-//! What becomes of a worktree when an attempt is over, and of what is left when it is tried again.
+//! Release of a worktree after an attempt, and of a failed item's branch before a replay.
 
 use std::{path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     store::{self, Layout},
 };
 
-/// How many files are named of those that were not committed, and how much of each name.
+/// The number of uncommitted files that are named, and the longest name shown.
 const NAMED: usize = 10;
 const NAME_LENGTH: usize = 120;
 
@@ -29,9 +29,9 @@ pub(super) struct PutAway {
     pub(super) id: ItemId,
     pub(super) attempt: u32,
     pub(super) left: Option<Leftover>,
-    /// Whether the item has failed for good.
+    /// Set if the item has failed for good.
     pub(super) failed: bool,
-    /// Whether the worktree can be used again.
+    /// Set if the worktree can be used again.
     pub(super) clean: bool,
 }
 

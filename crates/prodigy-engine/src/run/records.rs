@@ -1,4 +1,4 @@
-//! What may be written, and what has to be on disk before the job goes on.
+//! Rules for records: masking of secrets, and events that must be on disk before the job goes on.
 
 use prodigy_core::{
     event::{Event, Fact, PauseReason},

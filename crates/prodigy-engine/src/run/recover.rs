@@ -1,4 +1,4 @@
-//! What is found of failed items that nobody could say anything about when they failed.
+//! Recovery of the artifacts of failed items that were not recorded when the items failed.
 
 use std::path::Path;
 

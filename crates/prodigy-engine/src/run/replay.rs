@@ -24,17 +24,17 @@ use crate::{
 pub struct Replay {
     /// Which.
     pub which: Which,
-    /// Whether the reduce phase runs once more, if it had been run.
+    /// Set to run the reduce phase once more, if it had run.
     pub rerun_reduce: bool,
-    /// Who asks for it.
+    /// The name of the requester.
     pub by: String,
-    /// How it is known that it is them.
+    /// The kind of proof of the requester's identity.
     pub identity: IdentityKind,
-    /// Why.
+    /// The reason that the requester gave.
     pub reason: Option<String>,
-    /// What decides.
+    /// The policy that decides.
     pub policy: PolicyInForce,
-    /// How fast, which is never faster than the policy says.
+    /// The rate of the replays, never higher than the policy allows.
     pub velocity: Velocity,
 }
 
@@ -52,7 +52,7 @@ pub enum Which {
     },
 }
 
-/// What a run does about dead letters.
+/// The replays that a run plans.
 #[derive(Default)]
 pub(super) struct Planned {
     pub(super) replays: Replays,
@@ -178,8 +178,8 @@ fn replay_commit(settings: &Settings, job: &Job, new_base: Option<&str>) -> Resu
 
 /// Returns where a new worktree for the job begins, if the old one is gone.
 ///
-/// What the job had done before was merged where the user started from, so that is
-/// where the replayed items go on.
+/// The earlier work of the job was merged into the branch the user started from, so the
+/// replayed items start from there.
 fn new_base(settings: &Settings, job: &Job) -> Result<Option<String>, Error> {
     let repo = &settings.repo;
     if let Some(tree) = &job.tree

@@ -2,7 +2,7 @@
 
 use prodigy_core::job::{Job, Stage};
 
-/// How many replays of a run ended in which way.
+/// The number of replays of a run, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayEnds {
     /// Done.
@@ -13,7 +13,7 @@ pub struct ReplayEnds {
     pub waiting: u32,
 }
 
-/// What the items that were ever replayed have come to.
+/// The number of items that were ever replayed, by stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplayedItems {
     resolved: u32,

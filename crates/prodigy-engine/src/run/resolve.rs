@@ -26,7 +26,7 @@ use crate::{
     store::SpooledItem,
 };
 
-/// How an agent's work on a conflict ended.
+/// The result of an agent's work on a conflict.
 enum Ended {
     /// A commit has both sides.
     Resolved { commit: String, commits: u64 },
@@ -274,7 +274,7 @@ impl Desk {
     }
 }
 
-/// How a merge began.
+/// The first result of a merge.
 enum Begun {
     /// There was no conflict any more.
     Merged(MergeEnded),

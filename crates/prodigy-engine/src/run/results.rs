@@ -1,4 +1,4 @@
-//! What the reduce and merge phases see of the items.
+//! Results of the items as the reduce and merge phases see them.
 
 use prodigy_core::{
     event::{Event, Record},
@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-/// Takes in a record that says something about an item's result.
+/// Applies a record that says something about an item's result.
 fn collect(map: &MapState, results: &mut [ItemResult], record: Record) {
     let Some((at, _)) = record.item_id.as_ref().and_then(|id| map.find(id)) else { return };
     let Some(result) = usize::try_from(at).ok().and_then(|at| results.get_mut(at)) else { return };

@@ -118,7 +118,7 @@ async fn select(
     chosen.await.map_err(|error| Failure::new(FailureKind::WorktreeError, error.to_string()))?
 }
 
-/// What the items are chosen from.
+/// The source that items are selected from.
 enum Source {
     Values(Vec<serde_json::Value>),
     Names { names: Vec<String>, pattern: String },

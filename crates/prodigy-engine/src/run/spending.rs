@@ -1,4 +1,4 @@
-//! What a run knows of its money and of that of the day.
+//! Spending of the run's job, and of all jobs today.
 
 use prodigy_core::{
     agent::PriceLevel,
@@ -16,9 +16,9 @@ use crate::{
 /// The money of a job, and that of the day.
 pub(super) struct Purse {
     book: Daybook,
-    /// What all jobs had spent today when that was last looked up.
+    /// The spending of all jobs today when it was last looked up.
     today_usd: f64,
-    /// What this one had cost by then.
+    /// The cost of this job at that time.
     total_usd: f64,
     is_warned: bool,
 }

@@ -115,7 +115,7 @@ impl TopLevel {
     }
 }
 
-/// What is needed to see what a step did to the worktree.
+/// The state of the worktree before a step, to detect the step's changes.
 pub(super) struct Look {
     pub(super) tree: JobTree,
     pub(super) before: Fingerprint,
@@ -123,7 +123,7 @@ pub(super) struct Look {
     pub(super) is_resumed: bool,
 }
 
-/// What a step did to the worktree.
+/// The changes of a step to the worktree.
 struct Seen {
     snapshot: Option<Snapshot>,
     fingerprint: Fingerprint,

@@ -55,9 +55,9 @@ pub(super) struct Desk {
     pub(super) supervisors: Supervisors,
     /// The branch of the last attempt, if nothing of it is needed.
     pub(super) old: Option<Old>,
-    /// What stays in the worktree from item to item.
+    /// The paths that stay in the worktree from item to item.
     pub(super) kept: Vec<String>,
-    /// What is known of the changes that the attempt under way makes outside.
+    /// The side effects of the attempt in flight, as far as known.
     pub(super) effects: Arc<KnownEffects>,
     /// The limit or the budget that cut off the attempt under way.
     pub(super) interruption: Arc<Interruption>,
@@ -65,18 +65,18 @@ pub(super) struct Desk {
     pub(super) is_suspended: bool,
     /// Set if the attempt under way goes on where an earlier run was cut off.
     pub(super) is_resumed: bool,
-    /// What the agents of the attempt under way may spend.
+    /// The spending limit for the agents of the attempt in flight.
     pub(super) allowance: Option<Allowance>,
-    /// What went wrong in the attempts before the one under way.
+    /// The failures of the attempts before the one in flight.
     pub(super) past: Arc<Past>,
 }
 
-/// What is left when an attempt is over.
+/// The result of an attempt, before its worktree is released.
 struct Over {
     id: ItemId,
     outcome: Outcome,
     left: Option<Leftover>,
-    /// Whether every process of it ended by itself, so that the worktree can be used again.
+    /// Set if all its processes ended by themselves, so that the worktree can be used again.
     is_clean: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a step in the sandbox does not see.
+//! The paths that are hidden from a step in the sandbox.
 
 use std::{ffi::OsString, path::Path};
 
@@ -8,7 +8,7 @@ use super::{Needs, variable, view::View};
 /// the sockets in `/run` lead to programs that act with all rights.
 const BLANK: &[&str] = &["/tmp", "/var/tmp", "/run"];
 
-/// What of them is needed to find out where names lead, and where programs are.
+/// The paths below them that stay visible: name resolution, and the programs of NixOS.
 const NEEDED: &[&str] = &[
     "/run/systemd/resolve",
     "/run/NetworkManager/resolv.conf",

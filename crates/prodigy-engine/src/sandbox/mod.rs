@@ -1,9 +1,9 @@
 //! Keeping steps from the rest of the machine, with bubblewrap.
 //!
 //! A step that runs in the sandbox sees the whole file system, read-only, without the places
-//! where secrets usually are. It can write to its worktree and to what a commit there needs.
-//! It has process numbers of its own: nothing outside can be seen or ended by it, and when
-//! its first process ends, the kernel ends the rest.
+//! where secrets usually are. It can write to its worktree and to the files that a commit needs.
+//! The step runs in its own PID namespace: it cannot see or kill processes outside, and when
+//! its first process exits, the kernel kills the rest.
 
 mod hidden;
 mod own;
@@ -24,7 +24,7 @@ use crate::{
 pub use own::{Own, sessions};
 use view::View;
 
-/// What every sandbox is made of.
+/// The options of `bwrap` that every sandbox has.
 ///
 /// Without capabilities the file system stays read-only even for root. Killing the program
 /// kills everything in the sandbox.
@@ -38,7 +38,7 @@ const NAMESPACES: &[&str] = &[
     "--new-session",
 ];
 
-/// How long it may take to find out whether a sandbox can be made.
+/// The timeout of the trial that shows if a sandbox can be created.
 const TRIAL: Duration = Duration::from_secs(20);
 
 /// Variables that lead to programs outside that would act for the step.
@@ -53,7 +53,7 @@ pub struct Sandbox {
     read: Vec<PathBuf>,
 }
 
-/// Why there can be no sandbox.
+/// The reason that no sandbox can be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
     /// The program is missing.
@@ -62,7 +62,7 @@ pub enum SandboxError {
     /// The kernel does not let us.
     #[error("`bwrap` cannot make a sandbox on this machine: {said}")]
     Refused {
-        /// What it said.
+        /// The message of `bwrap`.
         said: String,
     },
     /// A path of the workflow is not there.
@@ -97,7 +97,7 @@ impl SandboxError {
     }
 }
 
-/// What a step needs to reach, besides what every step does.
+/// The paths that a step needs to reach, besides those of every step.
 pub struct Needs<'a> {
     /// The user's checkout.
     pub checkout: &'a Path,
@@ -105,7 +105,7 @@ pub struct Needs<'a> {
     pub common: &'a Path,
     /// The step's worktree.
     pub worktree: &'a Path,
-    /// What a commit in it writes.
+    /// The paths that a commit in it writes.
     pub commit: &'a CommitPaths,
     /// Where its temporary files and its result go.
     pub temporary: &'a Path,
@@ -115,11 +115,11 @@ pub struct Needs<'a> {
     pub home: &'a Path,
     /// This program, which the simulated agent is.
     pub prodigy: &'a Path,
-    /// What agents keep, which is for nobody else.
+    /// The directories of the agent programs; hidden from all other steps.
     pub agents: &'a [PathBuf],
     /// Which of them the step is, if it is one that keeps something.
     pub own: Option<Own>,
-    /// Whether it is to write nothing but temporary files.
+    /// Set if it may write nothing but temporary files.
     pub is_read_only: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent in the sandbox has of its own: its settings, its account and its sessions.
+//! The files of an agent in the sandbox: its settings, its account and its sessions.
 //!
 //! Programs of agents keep them in one directory, together with what says which programs they
 //! run. Whoever can make a file there gets out of the sandbox the next time. So an agent sees an
@@ -15,7 +15,7 @@ use prodigy_core::workflow::AgentKind;
 
 use super::{variable, view::View};
 
-/// What a program of agents keeps in its directory.
+/// The files that an agent program keeps in its directory.
 struct Keeps {
     /// The variable that names the directory.
     variable: &'static str,
@@ -27,11 +27,11 @@ struct Keeps {
     account: &'static str,
     /// The directory of its sessions.
     sessions: &'static str,
-    /// What else is in it.
+    /// The other files in it.
     rest: Rest,
 }
 
-/// What is in the directory of an agent besides its account and its sessions.
+/// The visible files of an agent's directory, besides its account and its sessions.
 enum Rest {
     /// All is shown but what it writes while it works, which is made anew each time: nothing in
     /// it is a setting, and sockets in it lead to programs outside.

@@ -1,4 +1,4 @@
-//! What a step sees of the file system.
+//! The view that a step has of the file system.
 
 use std::{
     collections::BTreeMap,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How a part of the file system is seen.
+/// The access to a part of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sight {
     /// An empty place that is gone with the step.
@@ -17,17 +17,17 @@ enum Sight {
     Write,
 }
 
-/// What is seen at a path.
+/// The mount at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     sight: Sight,
-    /// What is seen there instead of what is there.
+    /// The path that is mounted there in place of the original.
     from: Option<PathBuf>,
 }
 
-/// What a step sees: each path is as the nearest of its parents that is named here.
+/// The file system as a step sees it: a path has the access of its nearest ancestor in the map.
 ///
-/// The root is named and is read-only. What is said of a path last holds.
+/// The root is in the map and is read-only. The last setting of a path wins.
 #[derive(Debug, Default)]
 pub(super) struct View {
     named: BTreeMap<PathBuf, Seen>,

@@ -47,7 +47,7 @@ impl UnknownCosts {
         !self.budget.is_unlimited() && self.budget.on_unknown == OnUnknown::Stop
     }
 
-    /// Takes in that nobody knows what an agent cost; returns whether that is news.
+    /// Records that the cost of an agent is unknown; returns true if it was not recorded before.
     fn add(&self, agent: &str, message: &str) -> bool {
         if self.budget.is_unlimited() {
             return false;

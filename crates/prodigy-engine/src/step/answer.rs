@@ -1,4 +1,4 @@
-//! What an agent's answer is worth: its form, and what it left in the worktree.
+//! Validation of an agent's answer: its form, and the changes in the worktree.
 
 use prodigy_core::{
     agent::Denied,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{agent::AgentReport, git::Fingerprint};
 
-/// How many violations of a schema a message names.
+/// The most violations of a schema that a message names.
 const VIOLATIONS: usize = 3;
 
 /// Returns an answer as data: what the agent gave in this form, or else its text read as JSON.
@@ -60,7 +60,7 @@ pub(super) fn checked(value: &Value, schema: &Schema) -> Result<String, Failure>
     Ok(value.to_string())
 }
 
-/// How the worktree was before an agent worked in it.
+/// The state of the worktree before an agent worked in it.
 pub(super) struct Before {
     /// The commit and the files; nothing if they could not be seen.
     seen: Option<(String, Fingerprint)>,

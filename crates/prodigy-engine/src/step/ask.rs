@@ -31,14 +31,14 @@ use crate::{
     trust,
 };
 
-/// What is asked of whom.
+/// The prompt for an agent, with its options.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     /// The agent's name.
     pub(super) agent: &'a str,
     /// The prompt, with every value filled in.
     pub(super) prompt: &'a str,
-    /// What the step asks besides.
+    /// The options of the step.
     pub(super) options: &'a AgentOptions,
 }
 

@@ -38,7 +38,7 @@ impl BudgetGate {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in what an agent cost.
+    /// Adds the cost of an agent.
     pub(super) fn add(&self, cost_usd: f64) {
         self.spent().job_usd += cost_usd;
     }

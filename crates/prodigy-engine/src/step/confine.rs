@@ -16,7 +16,7 @@ use crate::{
     store::{self, AgentRun},
 };
 
-/// What a program that was ended by a signal exits with, as the sandbox reports it.
+/// The offset of a signal's number in the exit code that the sandbox reports.
 const BY_SIGNAL: i32 = 128;
 
 /// The signals by which a program that does something wrong is ended: ILL, ABRT, BUS, FPE,
@@ -30,7 +30,7 @@ pub(super) struct Confined<'a> {
     pub(super) agent: &'a dyn Agent,
     /// The path of the step that it works for.
     pub(super) step: &'a str,
-    /// Whether it is to write nothing.
+    /// Set if it may not write anything.
     pub(super) is_read_only: bool,
     /// Its run, to be noted before it begins.
     pub(super) run: &'a AgentRun,

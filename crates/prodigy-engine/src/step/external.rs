@@ -37,7 +37,7 @@ const RECEIPT_LIMIT: usize = 4096;
 /// The longest that a check may take, if its step has no limit.
 const CHECK_LIMIT: Duration = Duration::from_secs(300);
 
-/// Who looks, if nobody asked for it.
+/// The name recorded for a check that nobody requested.
 const BY: &str = "prodigy";
 
 /// Returns the hash of what a shell step is about to do.
@@ -103,27 +103,27 @@ struct Deed<'a> {
     effect: Effect,
 }
 
-/// What the check of a step found.
+/// The result of a step's check.
 #[derive(Clone, Debug)]
 pub struct Looked {
-    /// Whether the change was made.
+    /// The answer to whether the effect was made.
     pub finding: Finding,
-    /// What the check said about it.
+    /// The receipt that the check returned.
     pub receipt: Option<String>,
-    /// Why it is not known, if it is not.
+    /// The reason why it is not known, if it is not.
     pub problem: String,
 }
 
-/// How a command that belongs to a step ended.
+/// The result of a command that belongs to a step.
 struct Ran {
     /// The exit code, if it chose one.
     code: Option<i32>,
     output: Output,
-    /// What went wrong, if anything did.
+    /// The error, if any.
     problem: String,
 }
 
-/// What a change left behind for people.
+/// The receipt of an effect, for people.
 type Receipt = Option<String>;
 
 impl Deed<'_> {

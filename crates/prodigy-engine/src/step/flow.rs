@@ -33,7 +33,7 @@ pub struct Task<'a> {
     pub step: &'a Step,
     /// The place where it stands.
     pub address: &'a StepAddress,
-    /// Whether the job itself records how it starts and ends.
+    /// Set if the job itself records the step's start and end.
     pub top_level: bool,
     /// When an enclosing limit ends.
     pub deadline: Option<Instant>,

@@ -16,7 +16,7 @@ use super::{
     sequence::{EarlyEnd, StepsDone, sequence},
 };
 
-/// How one round of a loop went.
+/// The index, the scope and the result of one round of a loop.
 type Round = (usize, Scope, Result<StepsDone, EarlyEnd>);
 
 /// Runs a loop; its output is what its rounds printed, in the order of the values.

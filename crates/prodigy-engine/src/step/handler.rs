@@ -1,4 +1,4 @@
-//! What a workflow wants done about a failed step.
+//! Handling of a failed step as the workflow says.
 //!
 //! ```text
 //! failed ─▶ on_exit_code? ─▶ handler ─▶ try again ─▶ … ─▶ verdict
@@ -21,7 +21,7 @@ use super::{
     sequence::{EarlyEnd, StepsDone, sequence},
 };
 
-/// What became of a failed step.
+/// The result of handling a failed step.
 pub(super) enum Handled {
     /// It succeeded after all, or something succeeded in its place.
     Mended {
@@ -39,7 +39,7 @@ pub(super) enum Handled {
     },
     /// It stays failed, and the phase has to end.
     Stop {
-        /// Why it failed.
+        /// The failure.
         failure: Failure,
         /// The output of the last try.
         output: Output,
@@ -50,7 +50,7 @@ pub(super) enum Handled {
     Interrupted,
 }
 
-/// How the handler's own steps went.
+/// The result of the handler's own steps.
 enum Handler {
     Done(StepsDone),
     Failed { failure: Failure, printed: String },
@@ -69,7 +69,7 @@ impl Handler {
 
 /// The last try of a step, which failed.
 pub(super) struct Last {
-    /// Why, and what was printed before.
+    /// The failure, with the output before it.
     pub(super) failed: Failed,
     /// Which try it was.
     pub(super) attempt: u32,

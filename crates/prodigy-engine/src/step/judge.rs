@@ -24,14 +24,14 @@ use crate::root_dir::{Error, RootDir};
 /// The most that a judge may say.
 const RESULT_LIMIT: u64 = 1024 * 1024;
 
-/// What came of asking the judge.
+/// The result of the evaluator.
 #[derive(Serialize, Deserialize)]
 struct Judgement {
     /// The whole verdict, for `${validation.…}`.
     fields: Map<String, Value>,
-    /// Whether the judge said so, and not only how it ended.
+    /// Set if the evaluator stated the verdict; otherwise it follows from the evaluator's end.
     is_said: bool,
-    /// How it failed, if it did. One that failed is not satisfied, whatever it said before.
+    /// The evaluator's failure, if any. A failed evaluator is not satisfied, whatever it stated.
     failed: Option<String>,
 }
 
@@ -69,11 +69,11 @@ impl Judgement {
     }
 }
 
-/// What the judge's steps left.
+/// The output of the evaluator's steps.
 struct Statement {
     /// The text that its verdict is in, unless that is in a file.
     text: String,
-    /// How the judge failed, if it did.
+    /// The evaluator's failure, if any.
     failed: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of the changes outside while steps run.
+//! State of the side effects while steps run.
 
 use std::{
     collections::BTreeSet,
@@ -11,9 +11,9 @@ use prodigy_core::{
     workflow::StepAddress,
 };
 
-/// What is known of the changes that the steps of an attempt, or of the job, make outside.
+/// The known state of the side effects of an attempt's or the job's steps.
 ///
-/// It begins with what the journal says and is told of everything that is recorded since.
+/// It begins with the journal's state and applies every event recorded since.
 #[derive(Debug, Default)]
 pub struct KnownEffects {
     ledger: Mutex<Ledger>,
@@ -54,7 +54,7 @@ impl KnownEffects {
         new
     }
 
-    /// Takes in what is recorded.
+    /// Applies a recorded event.
     pub(super) fn apply(&self, event: &Event) {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
     }

@@ -67,7 +67,7 @@ pub struct Scope {
     pub vars: Vars,
     /// The variables captured since the scope was made.
     pub captures: BTreeMap<String, Value>,
-    /// How steps with an id ended since the scope was made.
+    /// The results of steps with an id since the scope was made.
     pub inner: BTreeMap<String, StepResult>,
     /// The steps that failed without failing their phase since the scope was made.
     pub failed: FailedSteps,
@@ -81,13 +81,13 @@ const OUTPUTS: &[&str] = &["shell", "claude", "last"];
 /// The roots that are different in a handler.
 const OF_HANDLERS: &[&str] = &["shell", "claude", "last", "error"];
 
-/// What a scope was before a handler began.
+/// The state of a scope before a handler began.
 struct BeforeHandler {
     vars: SavedRoots,
     handled: Option<String>,
 }
 
-/// How many steps failed without failing their phase, those of handlers left out.
+/// The number of steps that failed without failing their phase, those of handlers left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailedSteps {
     /// A new try or a handler recovered them.
@@ -182,7 +182,7 @@ impl Scope {
     }
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub enum Finished {
     /// Its condition was false.
@@ -194,7 +194,7 @@ pub enum Finished {
     GoOn(Done),
     /// The phase has to end.
     Stop {
-        /// Why the step failed.
+        /// The failure of the step.
         failure: Failure,
         /// The attempt that failed last.
         attempt: u32,
@@ -207,10 +207,10 @@ pub enum Finished {
     Interrupted,
 }
 
-/// What a step left behind.
+/// The output and status of a step after which the next one may run.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// How it ended.
+    /// The status at its end.
     pub status: StepStatus,
     /// The attempt that ended it.
     pub attempt: u32,
@@ -218,13 +218,13 @@ pub struct Done {
     pub exit_code: i32,
     /// The start of its output.
     pub output: String,
-    /// Whether the output is JSON that satisfies the schema the step asks for.
+    /// Set if the output is JSON that satisfies the schema the step asks for.
     pub is_data: bool,
-    /// Whether an agent made the output.
+    /// Set if an agent made the output.
     pub agent: bool,
     /// Where its output stands.
     pub log: Option<LogRange>,
-    /// Whether nothing was run for it, because the change outside had been made before.
+    /// Set if nothing was run for it, because the side effect had been made before.
     pub adopted: bool,
 }
 

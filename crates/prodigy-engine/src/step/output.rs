@@ -1,4 +1,4 @@
-//! What a process printed, as variables and messages.
+//! Output of a process, as variables and messages.
 
 use std::{
     fs::File,
@@ -27,7 +27,7 @@ const TAIL_LINES: usize = 20;
 /// The most bytes of it: a line may be as long as the whole output.
 const TAIL_BYTES: usize = 4096;
 
-/// What came out of an action, before anything is judged.
+/// The output of an action, before it is evaluated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Output {
     /// Standard output, bounded.
@@ -38,26 +38,26 @@ pub(super) struct Output {
     pub(super) slot: u32,
     /// The code of the process.
     pub(super) exit_code: i32,
-    /// What stands for standard output, if not the output itself.
+    /// The text that replaces standard output, if any.
     pub(super) instead: Option<String>,
-    /// Whether an agent made it.
+    /// Set if an agent made it.
     pub(super) agent: bool,
-    /// Whether it is JSON that satisfies the schema the step asks for.
+    /// Set if it is JSON that satisfies the schema the step asks for.
     pub(super) is_data: bool,
-    /// Whether standard output is the transcript of an agent, which has a log file of its own.
+    /// Set if standard output is the transcript of an agent, which has a log file of its own.
     pub(super) transcript: bool,
-    /// Whether nothing was run for it, because the change outside had been made before.
+    /// Set if nothing was run for it, because the side effect had been made before.
     pub(super) adopted: bool,
 }
 
 /// A failure with the output that came before it, for handlers and logs.
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
-    /// Why it failed.
+    /// The failure.
     pub(super) failure: Failure,
-    /// What came before.
+    /// The output before the failure.
     pub(super) output: Output,
-    /// Whether a process was started, so that it may have changed something.
+    /// Set if a process was started, so that it may have changed something.
     pub(super) has_begun: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What went wrong before, for the agent that tries again.
+//! Previous failures, for the agent that retries.
 
 use std::{
     fmt::Write as _,
@@ -10,7 +10,7 @@ use prodigy_core::{failure::Failure, job::Setback};
 /// The most that an agent is told about it, in bytes.
 const LONGEST: usize = 4096;
 
-/// What went wrong before.
+/// The previous failures.
 #[derive(Debug, Default)]
 pub struct Past {
     /// In earlier attempts at the item.

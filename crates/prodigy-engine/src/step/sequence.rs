@@ -17,7 +17,7 @@ use super::{
 pub(super) struct StepsDone {
     /// Their outputs, one after the other.
     pub(super) printed: String,
-    /// Whether one of them succeeded.
+    /// Set if one of them succeeded.
     pub(super) has_success: bool,
     /// The last one that was not skipped.
     pub(super) last: Option<Done>,

@@ -53,21 +53,21 @@ enum Cut {
     Elsewhere,
 }
 
-/// What is kept of a session.
+/// The stored state of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {
     /// The agent's own name for it; some choose it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
-    /// Whether it is over: the next prompt begins another one.
+    /// Set if it is finished: the next prompt begins another one.
     #[serde(default)]
     is_over: bool,
     /// The run of the work that the last prompt was part of.
     place: String,
-    /// What was used in it so far.
+    /// The usage in it so far.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     used: Usage,
-    /// What that cost, as far as the agent said so.
+    /// The cost of that, as far as the agent reported it.
     #[serde(default)]
     cost_usd: f64,
     /// The last run that was counted after prodigy was killed; each is counted once.

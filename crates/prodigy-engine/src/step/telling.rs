@@ -1,4 +1,4 @@
-//! What an agent does while it works, told to the job.
+//! Events for the job about an agent while it works.
 
 use std::{
     ops::ControlFlow,
@@ -36,7 +36,7 @@ pub(super) struct Ear<'a> {
     linger: Duration,
     /// When it gave the result after which it did nothing more.
     rests_since: Option<Instant>,
-    /// What the stream told so far; nothing if the agent does not print one.
+    /// The state of the stream so far; `None` if the agent does not print one.
     heard: Option<Heard>,
     teller: Teller<'a>,
     /// The name of the run, in the books.
@@ -117,7 +117,7 @@ pub(super) struct Teller<'a> {
     workplace: &'a Workplace,
     step: &'a str,
     agent: &'a str,
-    /// Whether it goes on with an earlier conversation.
+    /// Set if it resumes an earlier conversation.
     resumed: bool,
     is_begun: bool,
     /// The tool that it used last, if that was not told.

@@ -40,7 +40,7 @@ use crate::{
     trust::TrustedFiles,
 };
 
-/// Who a step works for; part of its environment.
+/// The job and item that a step works for; part of its environment.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The job.
@@ -54,7 +54,7 @@ pub struct Identity {
 pub struct ItemIdentity {
     /// The item.
     pub id: ItemId,
-    /// Who makes the attempt.
+    /// The agent that makes the attempt.
     pub agent: AgentId,
     /// Which attempt it is, from 1.
     pub attempt: u32,
@@ -79,25 +79,25 @@ pub fn trailer(job: &JobId, item: &str) -> String {
 
 /// Everything a step needs besides its variables.
 pub struct Workplace {
-    /// What all steps of the job share.
+    /// The context that all steps of the job share.
     pub tools: Arc<Tools>,
-    /// Who the steps work for.
+    /// The job and item that the steps work for.
     pub identity: Identity,
     /// The worktree.
     pub tree: JobTree,
     /// The supervisors.
     pub supervisors: Supervisors,
-    /// What agents said they cost.
+    /// The cost that agents reported.
     pub spent: Mutex<f64>,
-    /// What the item may cost, if that is limited.
+    /// The spending limit of the item, if there is one.
     pub allowance: Option<Allowance>,
     /// The limit or the budget that cut the work off: nothing more is begun.
     pub interruption: Arc<Interruption>,
     /// The progress of the item or step that is under way.
     pub progress: Mutex<Arc<Progress>>,
-    /// What is known of the changes that the steps make outside.
+    /// The side effects of the steps, as far as known.
     pub effects: Arc<KnownEffects>,
-    /// What went wrong before.
+    /// The previous failures.
     pub past: Arc<Past>,
     /// The files that commits of ours leave out.
     pub commit_rules: CommitRules,
@@ -105,13 +105,13 @@ pub struct Workplace {
 
 /// Something that happened inside a step.
 pub struct Told {
-    /// What.
+    /// The fact to record.
     pub fact: Fact,
     /// Hears when it is safe on disk, if somebody waits for that.
     pub safe: Option<oneshot::Sender<()>>,
 }
 
-/// What all steps of a job share.
+/// The context that all steps of a job share.
 pub struct Tools {
     /// The repository's settings as they were when the job began.
     pub guard: Guard,
@@ -123,9 +123,9 @@ pub struct Tools {
     pub env: Vec<EnvVar>,
     /// Secrets, by variable name.
     pub secrets: Vec<(String, String)>,
-    /// What is hidden in what steps print.
+    /// The values masked in the output of steps.
     pub masked: Vec<String>,
-    /// What agents and the steps of items run in.
+    /// The sandbox for agents and the steps of items.
     pub sandbox: Option<Sandbox>,
     /// The agents, by name.
     pub agents: BTreeMap<String, Box<dyn Agent>>,
@@ -141,7 +141,7 @@ pub struct Tools {
     pub grace: Duration,
     /// The budget, and the agents of which nobody knows what they cost.
     pub unknown_costs: UnknownCosts,
-    /// How agents outside of items are tried again whose provider had no room.
+    /// The retry of agents outside of items whose provider had no capacity.
     pub patience: Retry,
     /// The longest a step may print nothing, unless it says otherwise.
     pub idle_timeout: Option<Duration>,

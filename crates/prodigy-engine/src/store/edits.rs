@@ -1,6 +1,6 @@
-//! The data of items that somebody changed by hand.
+//! The data of items that were edited by hand.
 //!
-//! What was chosen stays as it is. The other data is stored beside it, under its own hash,
+//! The selected data stays unchanged. The edited data is stored beside it, under its own hash,
 //! before the journal names it.
 
 use std::{collections::HashMap, path::PathBuf};

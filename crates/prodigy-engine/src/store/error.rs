@@ -1,10 +1,10 @@
-//! Why state could not be read or written.
+//! Errors of the state files.
 
 use std::{io, path::PathBuf, sync::Arc};
 
 use prodigy_core::{Timestamp, ids::JobId};
 
-/// Why state could not be read or written.
+/// A failure to read or write state.
 ///
 /// It can be cloned because a journal that failed once answers every later call
 /// with the same error.
@@ -13,11 +13,11 @@ pub enum Error {
     /// The operating system refused.
     #[error("cannot {action} `{}`", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         action: &'static str,
         /// With which file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// The home belongs to somebody else, who could change what prodigy runs.
@@ -41,7 +41,7 @@ pub enum Error {
     ReadOnlyHome {
         /// The home.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// A link, pipe or device stands where a file should be.
@@ -89,7 +89,7 @@ pub enum Error {
     Locked {
         /// The job.
         job: JobId,
-        /// Who holds it: process, host and since when.
+        /// The holder of the lock: process, host and start time.
         holder: String,
     },
     /// A state file does not hold what was written to it.
@@ -99,7 +99,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The defect of the line.
         reason: String,
     },
     /// A state file is not the one that was written.
@@ -122,13 +122,13 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is unknown.
+        /// The unknown format or content.
         reason: String,
     },
     /// One record is longer than any reader would accept.
     #[error("a record of {bytes} bytes is too long for the journal, which takes {limit}")]
     TooLong {
-        /// How long it is.
+        /// The length of the record.
         bytes: usize,
         /// The most there may be.
         limit: usize,
@@ -138,7 +138,7 @@ pub enum Error {
     Encode {
         /// The file it was meant for.
         path: PathBuf,
-        /// Why not.
+        /// The reason the value cannot be encoded.
         reason: String,
     },
     /// The job was worked on by another machine, or in another home.

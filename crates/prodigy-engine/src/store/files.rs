@@ -25,7 +25,7 @@ use super::{Error, replacement::Replacement};
 const DIRECTORY: u32 = 0o700;
 /// Permissions of files.
 const FILE: u32 = 0o600;
-/// How many names for a temporary file are tried; each can be taken only by a dead process.
+/// The most names tried for a temporary file; only a dead process can have taken one.
 const TRIES: u32 = 1000;
 
 /// Makes sure that the home is there, is the user's own, and can be written.
@@ -110,7 +110,7 @@ pub fn write_projection(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// Creates a file that can be made again from the journal, with one write; returns whether it
 /// was not there before.
 ///
-/// It has its name while it is being written, so readers must learn of it from elsewhere.
+/// The file has its name while it is being written, so readers must learn of it from elsewhere.
 /// This costs half of what [`write_projection`] costs.
 pub fn create_projection(path: &Path, bytes: &[u8]) -> Result<bool, Error> {
     let created = match create_file(path) {
@@ -176,7 +176,7 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How an existing file is opened.
+/// The mode in which an existing file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// To be read.

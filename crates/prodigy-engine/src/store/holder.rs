@@ -1,7 +1,7 @@
 //! The process that works on a job, found so surely that it may be sent a signal.
 //!
-//! What stands in the lock is not enough for that: process numbers are used again,
-//! and any program can write to the file. Only what the kernel says counts: which
+//! The content of the lock file does not suffice for that: process numbers are reused,
+//! and any program can write to the file. Only the kernel's word counts: which
 //! process took the lock, through which of its open files.
 
 use std::{
@@ -25,7 +25,7 @@ use rustix::{
 use super::{Error, Layout};
 use crate::process::IgnoredSignals;
 
-/// What the program is called wherever it is installed.
+/// The file name of the program, wherever it is installed.
 const PROGRAM: &str = "prodigy";
 
 /// A process of this machine and user that holds the lock of a job.

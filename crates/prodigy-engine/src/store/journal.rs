@@ -31,10 +31,10 @@ use super::{
 /// The size from which on records go to a new file.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How much is written at once, about.
+/// The approximate number of bytes per write.
 const CHUNK: usize = 1024 * 1024;
 
-/// What a record survives.
+/// The failures that a record survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The end of the process and of the machine.
@@ -54,7 +54,7 @@ pub struct Journal {
     segment_bytes: u64,
     buffer: Vec<u8>,
     syncer: Option<Syncer>,
-    /// Whether the file may hold something of the append that is under way.
+    /// Set if the file may hold a part of the append in progress.
     touched: bool,
     failed: Option<Error>,
 }
@@ -68,7 +68,7 @@ struct Current {
     length: u64,
 }
 
-/// What was found when a journal was opened again.
+/// The result of reopening a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The end that a crash tore off, if it did.
@@ -803,7 +803,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// What was written comes back, whatever the texts are and wherever the files end.
+        /// Records survive a round trip, whatever their texts are and wherever segments end.
         #[test]
         fn any_records_come_back(
             batches in prop::collection::vec(prop::collection::vec(".{0,40}", 0..4), 0..8),

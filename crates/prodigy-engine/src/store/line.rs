@@ -9,16 +9,16 @@ use prodigy_core::event::{Event, FORMAT, Record};
 /// Readers hold one line in memory, so this bounds what a damaged file can cost.
 pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
 
-/// What stands between a record and its checksum.
+/// The bytes between a record and its checksum.
 const SEAL: &[u8] = b",\"crc\":\"";
 /// The length of `,"crc":"xxxxxxxx"}`.
 const SEAL_LENGTH: usize = 18;
-/// How every line starts.
+/// The beginning of every line.
 const START: &[u8] = b"{\"format\":";
-/// How many places of one damaged line are tried, so that none can cost minutes.
+/// The most offsets tried in one damaged line, so that none can cost minutes.
 const MAX_STARTS: usize = 64;
 
-/// What is wrong with a line.
+/// The defect of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// It is not what was written.

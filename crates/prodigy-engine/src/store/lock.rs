@@ -19,11 +19,11 @@ use super::{
 };
 use crate::clock;
 
-/// How often a lock must be found held before it counts as held.
+/// The number of times a lock must be found held before it counts as held.
 const TRIES: u32 = 20;
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long processes that only ask who holds the lock may be in the way.
+/// The longest wait while other processes only query the holder of the lock.
 ///
 /// [`JobLock::holder`] shares the lock for an instant to see whether it is free. On a loaded
 /// machine that instant can be long, and it must not turn a start away.

@@ -21,7 +21,7 @@ use crate::clock;
 
 /// The longest of these files that is read back.
 const LIMIT: u64 = 1 << 20;
-/// How many random bytes an id has.
+/// The number of random bytes of an id.
 const BYTES: usize = 16;
 /// Where a machine has its id.
 const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
@@ -42,7 +42,7 @@ pub struct JobPlace {
     pub since: Timestamp,
 }
 
-/// What a home says of itself.
+/// The content of a home's identity file.
 #[derive(Serialize, Deserialize)]
 struct HomeFile {
     id: String,

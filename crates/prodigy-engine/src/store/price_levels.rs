@@ -22,9 +22,9 @@ pub fn price_level(home: &Path, model: &str) -> Option<PriceLevel> {
     read(&file(home)).remove(model)
 }
 
-/// Takes in the price level that one more result of a model implies.
+/// Updates the price level of a model with the level that one more result implies.
 ///
-/// Jobs that do so at the same moment may lose one of the results, which changes little.
+/// Jobs that do so at the same moment may lose one of the results, which matters little.
 pub fn note_price_level(home: &Path, model: &str, newer: PriceLevel) -> Result<(), Error> {
     let path = file(home);
     let mut levels = read(&path);

@@ -53,13 +53,13 @@ pub struct PurgedPart {
     pub by: String,
     /// The age that it had to have, for people.
     pub older_than: String,
-    /// How many files went; of dead letters, how many entries.
+    /// The number of deleted files; for dead letters, the number of entries.
     pub files: u64,
-    /// How many bytes they had.
+    /// The total size of the deleted files.
     pub bytes: u64,
 }
 
-/// What was purged of a job, and what it was.
+/// The purges of a job, and a description of the job before them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRecord {
     /// The job.

@@ -18,12 +18,12 @@ use super::{
     segment::{self, Segment},
 };
 
-/// How long [`follow`] waits before it looks again.
+/// The polling interval of [`follow`].
 const POLL: Duration = Duration::from_millis(150);
 /// The longest end of a file that is searched for whole records behind a bad line.
 const MAX_TAIL: u64 = 128 * 1024 * 1024;
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
 /// The records of a job, one after the other, in constant memory.
@@ -54,7 +54,7 @@ struct Place {
     line: u64,
 }
 
-/// What stands at a place in the journal.
+/// The content at a position of the journal.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A whole record.
@@ -76,7 +76,7 @@ pub(super) struct Spot {
     pub(super) line: u64,
     /// The line's first byte.
     pub(super) offset: u64,
-    /// What is wrong with the line.
+    /// The defect of the line.
     pub(super) reason: String,
 }
 

@@ -25,10 +25,10 @@ use super::{
     segment::{self, Segment},
 };
 
-/// How a journal is.
+/// The health of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// How many whole records there are before any damage.
+    /// The number of whole records before any damage.
     pub records: u64,
     /// The first damage, if there is any.
     pub damage: Option<Damage>,
@@ -43,22 +43,22 @@ pub struct Damage {
     pub line: u64,
     /// Where the line starts, in bytes.
     pub offset: u64,
-    /// What is wrong with it.
+    /// The defect of the line.
     pub reason: String,
-    /// How many whole records stand behind it, which a repair leaves out.
+    /// The number of whole records behind it; a repair keeps only the effect records of these.
     pub records_behind: u64,
-    /// Whether it is only an end that a crash tore off, which resuming cuts by itself.
+    /// True for a torn tail: an end that a crash cut off, which `resume` truncates by itself.
     pub torn: bool,
 }
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// How many records were kept.
+    /// The number of records kept.
     pub kept: u64,
-    /// How many records of effects behind the damage were carried over.
+    /// The number of effect records behind the damage that were carried over.
     pub carried: u64,
-    /// What was wrong.
+    /// The damage that was repaired.
     pub damage: Damage,
     /// Where the journal is as it was.
     pub aside: PathBuf,

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Error, files};
 
-/// How much is collected before it goes to the file.
+/// The size of the write buffer.
 const BUFFER: usize = 128 * 1024;
 
 /// A new content that is written beside the old one until it is whole.

@@ -1,7 +1,7 @@
-//! The records of effects behind the damage in a journal.
+//! The effect records behind the damage in a journal.
 //!
-//! What was changed outside stays changed whatever becomes of the journal. So these records are
-//! carried over when it is repaired; what the damaged line itself said counts as unknown.
+//! Side effects stay in place whatever happens to the journal. So these records are
+//! carried over when it is repaired; the content of the damaged line itself counts as unknown.
 
 use std::{
     collections::BTreeSet,
@@ -83,7 +83,7 @@ struct Salvage {
 }
 
 impl Salvage {
-    /// Takes in a record; `is_whole` says whether it is what was written.
+    /// Adds a record; `is_whole` is false if its line is damaged.
     fn take(&mut self, record: Record, is_whole: bool) {
         let Record { item_id, job_id, event, .. } = record;
         let fact = |event| Fact { agent_id: None, item_id: item_id.clone(), event };
@@ -108,7 +108,7 @@ impl Salvage {
         self.facts.push(fact(if is_whole { event } else { unknown }));
     }
 
-    /// Takes in a line that is not what was written, as far as it can be read.
+    /// Adds the record of a damaged line, as far as it can be parsed.
     fn guess(&mut self, bytes: &[u8]) {
         if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
             self.take(record, false);

@@ -1,7 +1,7 @@
-//! What agents cost, day by day: one book for all repositories of a home.
+//! The daily spend of agents: one ledger for all repositories of a home.
 //!
-//! It follows from the journals and is written after them. What is missing in it is made up for
-//! when the job is taken up again.
+//! It follows from the journals and is written after them. Lines that are missing are added
+//! when the job is resumed.
 
 use std::{
     fs::{self, File},
@@ -36,12 +36,12 @@ pub struct Spent {
     pub repo: RepoName,
     /// The job.
     pub job_id: JobId,
-    /// What it cost, with what could not be written before.
+    /// The cost, including amounts that could not be written before.
     pub cost_usd: f64,
     /// The tokens it used.
     #[serde(flatten)]
     pub tokens: Usage,
-    /// What the job has cost so far.
+    /// The total cost of the job so far.
     pub total_usd: f64,
 }
 
@@ -51,21 +51,21 @@ pub struct Daybook {
     directory: PathBuf,
     repo: RepoName,
     job: JobId,
-    /// What the job has cost up to its last line.
+    /// The total cost of the job as of its last line.
     noted_usd: f64,
-    /// What could not be written since.
+    /// The spend that could not be written since.
     unwritten: (f64, Usage),
     /// The file that was written to last, while nothing is wrong with it.
     file: Option<(Date, File)>,
-    /// What was read of a day.
+    /// The day that was read last.
     seen: Option<Day>,
 }
 
-/// What is known of a day.
+/// The spend of one day, as far as it was read.
 #[derive(Debug)]
 struct Day {
     date: Date,
-    /// How far its file was read.
+    /// The offset up to which its file was read.
     read_to: u64,
     sum_usd: f64,
 }
@@ -191,7 +191,7 @@ pub struct TodaySpend {
     directory: PathBuf,
     repo: RepoName,
     job: JobId,
-    /// What the job has cost up to its last line.
+    /// The total cost of the job as of its last line.
     noted_usd: f64,
     day: Option<Day>,
 }

@@ -26,9 +26,9 @@ use super::{
     replacement::Replacement,
 };
 
-/// How much of the file is read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 256 * 1024;
-/// How every line starts.
+/// The beginning of every line.
 const START: &str = "{\"id\":\"";
 /// As much of a line as can be needed to see the id, which is at most 120 characters.
 const HEAD: usize = 160;

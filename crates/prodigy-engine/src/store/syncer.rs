@@ -38,12 +38,12 @@ struct Shared {
     progress: watch::Sender<Progress>,
 }
 
-/// How far the syncing is.
+/// The progress of syncing.
 #[derive(Clone, Debug, Default)]
 struct Progress {
-    /// How many writes are durable.
+    /// The number of durable writes.
     synced: u64,
-    /// Why there will be no more.
+    /// The error after which nothing is synced any more.
     error: Option<Error>,
 }
 
@@ -51,11 +51,11 @@ struct Progress {
 struct State {
     /// The file to sync.
     file: Option<(Arc<File>, PathBuf)>,
-    /// How many writes there were.
+    /// The number of writes so far.
     written: u64,
-    /// How many of them are durable.
+    /// The number of them that are durable.
     synced: u64,
-    /// How many times the file was synced.
+    /// The number of syncs of the file.
     syncs: u64,
     /// The thread waits for work and has to be woken.
     idle: bool,
@@ -63,7 +63,7 @@ struct State {
     urgent: bool,
     /// The journal is closed.
     closed: bool,
-    /// What went wrong. A failed sync is never tried again: the kernel has dropped the data.
+    /// The first error. A failed sync is never retried: the kernel has dropped the data.
     error: Option<Error>,
 }
 

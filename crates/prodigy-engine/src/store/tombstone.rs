@@ -22,7 +22,7 @@ pub struct Tombstone {
     pub removed_at: Timestamp,
     /// The person who removed it.
     pub by: String,
-    /// Whether work was given up with `--force`.
+    /// Set if work was discarded with `--force`.
     pub forced: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What must hold after each kill, and once nothing is left to replay.
+//! Checks after each kill, and once nothing is left to replay.
 
 use std::fs;
 

@@ -12,7 +12,7 @@ use crate::World;
 pub(super) struct Entry {
     /// Where it stands.
     status: String,
-    /// Whether it is only replayed if somebody insists.
+    /// True if it is only replayed by force.
     is_refused: bool,
     /// The numbers of the attempts in its history.
     history: Vec<u32>,

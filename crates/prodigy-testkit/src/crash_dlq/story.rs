@@ -1,4 +1,4 @@
-//! What the journal says became of the items and their dead letters.
+//! The state of the items and their dead letters, read from the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,31 +6,31 @@ use serde_json::Value;
 
 use crate::crash::parsed;
 
-/// What the journal says about a job.
+/// The state of a job, read from the journal.
 #[derive(Debug, Default)]
 pub(super) struct Story {
-    /// What it says about each item.
+    /// The state of each item, by its id.
     pub(super) items: BTreeMap<String, Life>,
-    /// Whether nothing is left to do.
+    /// True if the job is completed and was not resumed since.
     pub(super) is_over: bool,
-    /// Whether the merge into the user's branch is under way.
+    /// True while the merge into the user's branch is in progress.
     pub(super) is_merging: bool,
-    /// How often the job's branch was merged into the user's.
+    /// The number of merges of the job's branch into the user's.
     pub(super) merges: usize,
     /// The commits of updates of the checkout that no merge was told of: a kill may have come
     /// before the branch moved, or after it.
     pub(super) cut_off_updates: Vec<String>,
-    /// How many items had succeeded whenever the reduce phase had run.
+    /// The number of items that had succeeded at each run of the reduce phase.
     pub(super) reduced: Vec<usize>,
 }
 
-/// What became of one item.
+/// The state of one item.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     stage: Stage,
-    /// How often it died.
+    /// The number of times it was dead-lettered.
     pub(super) deaths: u32,
-    /// How often it was replayed.
+    /// The number of replays.
     pub(super) replays: u32,
     /// The numbers of the attempts that began.
     pub(super) attempts: BTreeSet<u32>,
@@ -38,7 +38,7 @@ pub(super) struct Life {
     pub(super) failures: Vec<u32>,
     /// The numbers of the attempts whose steps failed.
     pub(super) failed: BTreeSet<u32>,
-    /// Why it died last.
+    /// The reason code of its last failure as a dead letter.
     reason: String,
     at_work: Option<u32>,
 }

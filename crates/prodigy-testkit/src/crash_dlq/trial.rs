@@ -19,10 +19,10 @@ use crate::{
 /// The longest that one start of prodigy may take, for each item.
 const LIMIT_PER_ITEM: Duration = Duration::from_secs(1);
 
-/// How often replays are killed in one trial, at least and at most.
+/// The number of kills of replays in one trial, at least and at most.
 const KILLS: std::ops::RangeInclusive<u64> = 3..=9;
 
-/// How often replays are started at most in one trial, so that one that never ends is noticed.
+/// The maximum number of replays in one trial, so that one that never ends is noticed.
 const MOST_REPLAYS: u32 = 40;
 
 /// The records right after which a run or a replay is killed.
@@ -50,15 +50,15 @@ const KINDS: &[&str] = &[
 pub struct DlqSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,
-    /// How long the first replay took that was not killed.
+    /// The duration of the first replay that was not killed.
     pub replay: Duration,
-    /// How often items died.
+    /// The number of times items were dead-lettered.
     pub deaths: u32,
-    /// How often dead letters were replayed.
+    /// The number of replays of dead letters.
     pub replays: u32,
-    /// How many attempts were cut off.
+    /// The number of attempts that were cut off.
     pub lost: u32,
-    /// How many dead letters are open in the end.
+    /// The number of dead letters that are open in the end.
     pub open: u32,
 }
 

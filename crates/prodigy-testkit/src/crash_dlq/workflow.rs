@@ -9,7 +9,7 @@ use crate::{
 
 /// Everything but the items. `LEDGER` is a directory outside of the repository.
 ///
-/// What decides over the dead letters: those that are forced have to be looked at first.
+/// The policy for the dead letters: those that are forced need manual review.
 pub(super) const POLICY: &str = "version: v1
 dlq_rules:
   - match: { reason_code: [schema_invalid, poison_repeat] }
@@ -72,7 +72,7 @@ map:
     items:
 "#;
 
-/// How an item fails, for as long as it does.
+/// The way in which an item fails, until its first successful attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// With an exit code; it may be replayed.
@@ -90,7 +90,7 @@ pub(super) enum Fault {
 pub(super) struct Case {
     number: u32,
     items: u32,
-    /// How it fails.
+    /// The way in which it fails.
     pub(super) fault: Fault,
     /// The first attempt that succeeds.
     pub(super) from: u32,

@@ -1,4 +1,4 @@
-//! What must hold after each kill, and in the end.
+//! Checks after each kill, and in the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use crate::{
     repository::check_agrees,
 };
 
-/// What the journal says about a job.
+/// The state of a job, read from the journal.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Whether nothing is left to do.
+    /// True if the job is completed and was not resumed since.
     pub(super) is_over: bool,
     /// The items that are in the dead letter queue.
     pub(super) dead: BTreeSet<String>,

@@ -18,10 +18,10 @@ use crate::{
 /// The longest that one start of prodigy may take, for each item.
 const LIMIT_PER_ITEM: Duration = Duration::from_secs(1);
 
-/// How often prodigy is killed in a trial, at most.
+/// The maximum number of kills in a trial.
 const MOST_KILLS: u64 = 10;
 
-/// How often it is started at most, so that a job that never ends is noticed.
+/// The maximum number of starts of prodigy, so that a job that never ends is noticed.
 const MOST_STARTS: u32 = 60;
 
 /// Every so many jobs, one has steps and no items.
@@ -35,15 +35,15 @@ const KINDS: &[&str] = &["effect_prepared", "effect_committed"];
 pub struct EffectsSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,
-    /// How long the run took, if it was not killed.
+    /// The duration of the run, if it was not killed.
     pub run: Duration,
-    /// How many changes were made.
+    /// The number of side effects that were made.
     pub made: u32,
-    /// How many dead letters are left of which nobody knows what they changed.
+    /// The number of dead letters left whose side effects are unknown.
     pub unknown: u32,
-    /// How often the job went on with another workflow.
+    /// The number of times the job continued with a changed workflow.
     pub changed: u32,
-    /// How often another workflow was refused, because it had no step for a change.
+    /// The number of changed workflows that were refused for want of the step of a side effect.
     pub refused: u32,
 }
 

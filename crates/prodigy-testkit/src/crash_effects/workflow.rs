@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use crate::{killing::Trial, repository::item_id};
 
-/// What comes before the steps of a job with items.
+/// The head of a workflow with items, before its steps.
 const POLICY: &str = "name: crash-effects
 mode: mapreduce
 error_policy:
@@ -34,7 +34,7 @@ pub(super) const PROGRAM: &str = "\
 pub(super) struct Case {
     number: u32,
     items: u32,
-    /// Whether its change can be looked for.
+    /// True if its step has a `check` for the side effect.
     pub(super) can_check: bool,
 }
 

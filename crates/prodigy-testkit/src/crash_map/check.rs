@@ -1,4 +1,4 @@
-//! What must be in the repository and on the machine once a job is done.
+//! Checks of the repository and the machine once a job is done.
 
 use std::{collections::BTreeMap, fs};
 

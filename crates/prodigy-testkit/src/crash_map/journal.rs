@@ -1,4 +1,4 @@
-//! What the journal says became of the items.
+//! The state of the items, read from the journal.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde_json::Value;
 use super::workflow::{ATTEMPTS, Kind, Work};
 use crate::crash::parsed;
 
-/// What the journal says, counted.
+/// The events of the journal, counted.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     items: BTreeMap<String, Fate>,
-    /// How often the circuit breaker opened.
+    /// The number of times the circuit breaker opened.
     pub(super) opened: u32,
-    /// How often the job's branch was merged into the user's.
+    /// The number of merges of the job's branch into the user's.
     final_merges: u32,
     completed: u32,
-    /// Whether the merge into the user's branch may have begun.
+    /// Set once the merge into the user's branch may have begun.
     pub(super) is_merging: bool,
 }
 
-/// What became of one item.
+/// The events of one item, counted.
 #[derive(Debug, Default)]
 struct Fate {
     queued: u32,
@@ -28,7 +28,7 @@ struct Fate {
     merged: u32,
     dead: u32,
     skipped: u32,
-    /// How often a step failed; a kill is none of that.
+    /// The number of failed commands; a kill does not count.
     failed: u32,
     is_poison: bool,
 }

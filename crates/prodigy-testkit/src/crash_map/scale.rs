@@ -19,17 +19,17 @@ const JOB: &str = "scale";
 /// The code that says that the work is done and not merged.
 const NOT_MERGED: i32 = 7;
 
-/// How often the checkout is looked at while the job runs.
+/// The time between two checks of the checkout while the job runs.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A large job that went well.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled {
-    /// How long the job took, without the merge.
+    /// The duration of the job, without the merge.
     pub duration: Duration,
-    /// How many items were at work at once at most.
+    /// The largest number of items in flight at once.
     pub most_at_once: u32,
-    /// How often the user's checkout was looked at meanwhile.
+    /// The number of checks of the user's checkout meanwhile.
     pub looks: u32,
 }
 

@@ -49,13 +49,13 @@ const KINDS: &[&str] = &[
 pub struct MapSurvived {
     /// The starts, the kills and the time.
     pub survived: Survived,
-    /// How many items succeeded.
+    /// The number of items that succeeded.
     pub successful: u32,
-    /// How many items were dead-lettered.
+    /// The number of items that were dead-lettered.
     pub dead: u32,
-    /// How many of these because they were at work at too many crashes.
+    /// The number of these that were in flight in too many crashes.
     pub poison: u32,
-    /// How often the circuit breaker opened.
+    /// The number of times the circuit breaker opened.
     pub opened: u32,
 }
 

@@ -7,7 +7,7 @@ use crate::{
     repository::{Piece, item_id},
 };
 
-/// How often an item is tried.
+/// The maximum number of attempts at an item.
 pub(super) const ATTEMPTS: u32 = 3;
 
 /// Everything but the items. `LEDGER` is a directory outside of the repository.
@@ -77,7 +77,7 @@ map:
     items:
 "#;
 
-/// What an item does.
+/// The behaviour of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Works.
@@ -97,7 +97,7 @@ pub(super) enum Kind {
 pub(super) struct Work {
     /// Its number, from 1.
     pub(super) number: u32,
-    /// What it does.
+    /// The behaviour of the item.
     pub(super) kind: Kind,
     items: u32,
 }

@@ -1,4 +1,4 @@
-//! What must hold after a kill, and in the end.
+//! Checks after a kill, and in the end.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -42,10 +42,10 @@ const PLAN: &str = ".git/prodigy-update-prodigy-job-job/plan";
 /// The branch that the update moves.
 const BRANCH: &str = ".git/refs/heads/main";
 
-/// How often prodigy is killed in one trial, at most.
+/// The maximum number of kills in one trial.
 const MOST_KILLS: u64 = 5;
 
-/// How often it is started at most, so that a job that never ends is noticed.
+/// The maximum number of starts of prodigy, so that a job that never ends is noticed.
 const MOST_STARTS: u32 = 25;
 
 /// A job whose merge survived.
@@ -55,13 +55,13 @@ pub struct MergeSurvived {
     pub survived: Survived,
     /// The time from the record of the update to the end of the run.
     pub update: Duration,
-    /// How many kills came after the update had begun.
+    /// The number of kills after the update had begun.
     pub in_update: u32,
-    /// How many kills hit `repair`.
+    /// The number of kills that hit `repair`.
     pub in_repair: u32,
-    /// How many commits the user made.
+    /// The number of commits that the user made.
     pub commits: usize,
-    /// Whether one of them reverted the result, which was restored.
+    /// True if one of them reverted the result, which was restored.
     pub is_restored: bool,
 }
 

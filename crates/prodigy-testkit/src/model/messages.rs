@@ -10,7 +10,7 @@ use super::{
     turn::{ModelApi, ModelRequest, list, text},
 };
 
-/// What the agent says of its own accord, as if the user had.
+/// The beginnings of texts that the agent itself sends in the user's name.
 const OWN_WORDS: &[&str] = &[
     "<system-reminder>",
     "[structured-output-enforce]",
@@ -45,8 +45,8 @@ pub(super) fn read(message: &Message, at: SystemTime) -> ModelRequest {
     request
 }
 
-/// Takes in a message of the user, or the results that the agent sends in the user's name: with
-/// those comes what the user says when a turn that was cut off goes on.
+/// Adds a message of the user, or the tool results that the agent sends in the user's name: these
+/// come with the user's text when a turn that was cut off continues.
 fn heard(request: &mut ModelRequest, said: &Value) {
     let is_result = |part: &&Value| text(part, "type") == "tool_result";
     let results = list(said, "content").iter().filter(is_result).count();

@@ -41,7 +41,7 @@ pub struct ScriptedModel {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// What the threads of a model share.
+/// The state that the threads of a model share.
 #[derive(Debug)]
 struct Backstage {
     script: ModelScript,
@@ -51,7 +51,7 @@ struct Backstage {
     open: Mutex<Option<HashMap<usize, TcpStream>>>,
 }
 
-/// What was asked so far.
+/// The requests so far.
 #[derive(Debug, Default)]
 struct Heard {
     requests: Vec<ModelRequest>,

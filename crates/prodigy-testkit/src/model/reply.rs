@@ -1,4 +1,4 @@
-//! What a behaviour comes to at one request, whatever the language it is told in.
+//! The reply of a behaviour to one request, in whatever API.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use super::script::Behaviour;
 /// The command that nobody allows: the port is never listened on.
 const NOT_ALLOWED: &str = "curl -s http://127.0.0.1:9/";
 
-/// How often the model asks for a tool before even an endless turn ends.
+/// The maximum number of tool calls in a turn, even in an endless one.
 const MOST_TOOLS: usize = 200;
 
 /// One answer of the model.
@@ -17,11 +17,11 @@ const MOST_TOOLS: usize = 200;
 pub(super) enum Reply {
     /// It says or wants something.
     Say {
-        /// What, in this order.
+        /// The parts, in this order.
         parts: Vec<Part>,
-        /// How many tokens that took.
+        /// The number of output tokens.
         written: u64,
-        /// How long nothing is said before.
+        /// The silence before the answer.
         wait: Duration,
     },
     /// It will not do it.
@@ -51,7 +51,7 @@ pub(super) enum Part {
     Result(Value),
 }
 
-/// Why there is no answer.
+/// The reason that there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Too many requests.

@@ -10,7 +10,7 @@ use super::{
     turn::{ModelApi, ModelRequest, list, text},
 };
 
-/// What the agent says of its own accord, as if the user had.
+/// The beginnings of texts that the agent itself sends in the user's name.
 const OWN_WORDS: &[&str] = &["<environment_context>", "<user_instructions>", "# AGENTS.md"];
 
 /// The tool that runs a program of its own language, which newer models get instead of a shell.

@@ -1,4 +1,4 @@
-//! What the scripted model does, and when.
+//! The script of the model: its behaviours, and when each applies.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What the model does when an agent asks it.
+/// A behaviour of the model when an agent sends a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Behaviour {
     /// Answers with this text, and does nothing.
@@ -108,11 +108,11 @@ impl Behaviour {
     }
 }
 
-/// What the model does for one item, turn by turn; the last act goes on for ever.
+/// The behaviours of the model for one item, turn by turn; the last act goes on for ever.
 #[derive(Clone, Debug)]
 pub struct Acts(Vec<(Behaviour, Until)>);
 
-/// How long an act lasts.
+/// The end of an act: after some turns, at an instant, or never.
 #[derive(Clone, Copy, Debug)]
 enum Until {
     Times(u32),

@@ -1,4 +1,4 @@
-//! What a request asks, whatever the language it is asked in.
+//! The content of a request, in whatever API.
 
 use std::time::SystemTime;
 
@@ -30,9 +30,9 @@ pub struct ModelRequest {
     pub system: String,
     /// The names of the tools that the model may ask for.
     pub tools: Vec<String>,
-    /// Whether it begins a turn, i.e. is not about the result of a tool.
+    /// True if it begins a turn, i.e. is not about the result of a tool.
     pub begins: bool,
-    /// How many tools were run in this turn.
+    /// The number of tools that were run in this turn.
     pub results: usize,
     /// All of it.
     pub body: Value,

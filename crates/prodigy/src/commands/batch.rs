@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
 
-/// What the workflow of a batch is called in the records.
+/// The name of a batch's workflow in the records.
 const NAME: &str = "batch";
 
 /// Run one command for every file that matches, several at once
@@ -32,7 +32,7 @@ pub(crate) struct BatchArgs {
     #[arg(value_name = "GLOB")]
     pattern: String,
 
-    /// What to run for each, e.g. `rustfmt ${item}`; a prompt for `claude` if it begins with `/`
+    /// Run this for each file, e.g. `rustfmt ${item}`; a prompt for `claude` if it begins with `/`
     #[arg(long, short, value_name = "COMMAND")]
     command: String,
 
@@ -53,7 +53,7 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "N")]
     max_items: Option<NonZeroU32>,
 
-    /// Whether each file gets a worktree of its own, or all work in the job's
+    /// Give each file its own worktree, or let all files share the job's
     #[arg(long, value_enum, value_name = "HOW", default_value = "worktree")]
     isolation: BatchIsolation,
 

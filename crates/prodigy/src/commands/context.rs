@@ -24,7 +24,7 @@ use crate::{
     output::one_line,
 };
 
-/// What to do about a home that cannot be used.
+/// The hint for a home that cannot be used.
 const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
 
 /// Returns the directory that holds all state.

@@ -36,7 +36,7 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// How a thing that was looked at is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Level {

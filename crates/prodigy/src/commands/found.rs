@@ -1,6 +1,6 @@
-//! What the steps of a run find: the programs, and the variables that the workflow sets.
+//! The environment of a run's steps: the programs, and the variables that the workflow sets.
 //!
-//! A dead letter remembers it. If it is another, what failed may succeed.
+//! A dead letter records it. After a change of it, a failed item may succeed.
 
 use std::{
     ffi::OsString,

@@ -91,7 +91,7 @@ pub(super) struct InputFile {
     pub(super) path: String,
     /// Its state in the repository.
     pub(super) state: CommittedState,
-    /// Whether `setup` may write it.
+    /// True if `setup` may write it.
     pub(super) may_be_written: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct ItemArgs {
           default_missing_value = "true", hide_possible_values = true)]
     fail_on_dlq: Option<bool>,
 
-    /// What to do if no items are selected [default: ok]
+    /// End a job without items as done or as failed [default: ok]
     #[arg(long, value_enum, value_name = "WHAT")]
     no_items: Option<NoItems>,
 }
@@ -52,7 +52,7 @@ pub(super) fn at_once(wanted: Option<u32>, mode: Mode) -> Result<Option<NonZeroU
     Ok(wanted.and_then(NonZeroU32::new))
 }
 
-/// What becomes of a job without items.
+/// The ending of a job without items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum NoItems {
     /// The job is done, and says that nothing was selected

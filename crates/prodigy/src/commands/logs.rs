@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args, command: &LogsArgs, out: &mut Output) -> Result<E
 
 /// Returns whose output is wanted: an item's or the job's own, and of which step.
 ///
-/// What is both the id of an item and the path of a step is the item.
+/// A name that is both an item's id and a step's path means the item.
 fn subject(
     command: &LogsArgs,
     layout: &Layout,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{error::CliError, exit::Exit, input};
 
-/// What to do about a file of parameters that cannot be used.
+/// The hint for a file of parameters that cannot be used.
 const FILE_HINT: &str = "a file of parameters is YAML or JSON, with a line `NAME: VALUE` for each";
 
 /// Puts the parameters of a run together and checks them.

@@ -174,7 +174,7 @@ pub(super) fn show(
     Ok(Exit::Success)
 }
 
-/// What a workflow would do.
+/// The work of a workflow.
 enum Work<'a> {
     /// Steps, one after the other.
     Steps(&'a [Step]),
@@ -259,7 +259,7 @@ pub(super) fn known(request: &Request) -> Vars {
     vars
 }
 
-/// What is known of a workflow before it runs.
+/// The values that are known before a workflow runs.
 struct PlanContext<'a> {
     /// The parameters.
     vars: Vars,

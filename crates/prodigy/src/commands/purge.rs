@@ -141,7 +141,7 @@ impl PurgeRow {
     }
 }
 
-/// What was done.
+/// The result of a purge.
 #[derive(Default)]
 struct PurgeReport {
     rows: Vec<PurgeRow>,

@@ -70,7 +70,7 @@ pub(crate) struct RunArgs {
     verbose: bool,
 }
 
-/// What a workflow is run with.
+/// The inputs and options of a workflow's run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct TaskArgs {
     #[command(flatten)]
@@ -170,7 +170,7 @@ impl TaskArgs {
 
 /// A job that somebody wants.
 pub(super) struct Request {
-    /// What the workflow is called in the records.
+    /// The name of the workflow in the records.
     pub(super) name: String,
     /// The workflow.
     pub(super) file: workflow_file::File,
@@ -180,11 +180,11 @@ pub(super) struct Request {
     pub(super) parameters: BTreeMap<String, Value>,
     /// One round for each; empty for plain rounds.
     pub(super) inputs: Vec<String>,
-    /// How often the rounds are repeated.
+    /// The number of iterations over the inputs.
     pub(super) iterations: u32,
     /// The profile.
     pub(super) profile: Option<String>,
-    /// Whether to merge without asking.
+    /// Set to merge without asking.
     pub(super) yes: bool,
     /// The id, if given.
     pub(super) job: Option<JobId>,
@@ -194,17 +194,17 @@ pub(super) struct Request {
     pub(super) given: Option<GivenItems>,
     /// The flags that hold until others are given.
     pub(super) options: RunOptions,
-    /// How it is rehearsed, if it is.
+    /// The settings of the rehearsal, if it is one.
     pub(super) rehearsal: Option<Rehearsed>,
     /// The branch that the result goes to, if one was named.
     pub(super) into: Option<String>,
-    /// Whether every event is shown.
+    /// Set to show every event.
     pub(super) verbose: bool,
 }
 
-/// How and where a job is rehearsed.
+/// The settings and the place of a rehearsal.
 pub(super) struct Rehearsed {
-    /// How.
+    /// The settings of the simulation.
     pub(super) rehearsal: Rehearsal,
     /// Where its state is kept.
     pub(super) home: PathBuf,

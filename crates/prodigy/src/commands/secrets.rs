@@ -15,10 +15,10 @@ use prodigy_engine::{
 use super::context;
 use crate::{error::CliError, exit::Exit, input, output::Output};
 
-/// How long the command of a secret may take.
+/// The timeout of a secret's command.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it may take to end when it is asked to.
+/// The grace period between asking that command to end and killing it.
 const SECRET_GRACE: Duration = Duration::from_secs(1);
 
 /// The longest that a secret can be: every step gets it in a variable, and everything that is

@@ -60,11 +60,11 @@ pub(super) struct World {
     pub(super) max_parallel: Option<NonZeroU32>,
     /// Where a JUnit report is written to at the end.
     pub(super) junit: Option<PathBuf>,
-    /// How the workflow is rehearsed, if it is.
+    /// The settings of the rehearsal, if it is one.
     pub(super) rehearsal: Option<Rehearsed>,
-    /// What else decides over the exit code.
+    /// The other rules for the exit code.
     pub(super) exit: ExitRules,
-    /// Whether every event is shown.
+    /// Set to show every event.
     pub(super) verbose: bool,
 }
 

@@ -5,7 +5,7 @@ use prodigy_core::{
     workflow::{Body, Step, Workflow},
 };
 
-/// How many top-level steps a workflow has.
+/// The number of top-level steps of a workflow.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) mode: Mode,

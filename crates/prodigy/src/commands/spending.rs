@@ -1,8 +1,8 @@
-//! What a run may spend.
+//! The flags for the budget of a run.
 
 use prodigy_core::event::OptionChanges;
 
-/// What a run may spend, in money and in time.
+/// The limits of a run, in money and in waiting time.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct SpendingArgs {
     /// Never wait: exit with 75 at a usage limit, or if another process works on the job

@@ -22,7 +22,7 @@ use crate::{
     cli::Args, config::Config, error::CliError, exit::Exit, output::Output, report::count,
 };
 
-/// What a run may take to write down that it ended, beyond the grace of its step.
+/// The time that a run may take to record its end, beyond the grace period of its step.
 const ENDING: Duration = Duration::from_secs(15);
 
 /// The time between two signals that insist.

@@ -18,7 +18,7 @@ pub(crate) struct TargetArgs {
 /// The branch that a new job is merged into.
 pub(super) struct Target {
     pub(super) branch: String,
-    /// Whether it was named with `--into`.
+    /// True if it was named with `--into`.
     pub(super) is_named: bool,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct ValidateArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How to show mistakes
+    /// Show mistakes in this format
     #[arg(long, value_enum, default_value_t = ComplaintFormat::Human)]
     format: ComplaintFormat,
 }

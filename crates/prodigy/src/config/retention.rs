@@ -1,4 +1,4 @@
-//! How long what jobs leave is kept.
+//! The retention of dead letters, journals and logs of finished jobs.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) enum ConfigLayer {
     Repository,
 }
 
-/// What a file may say about it.
+/// The grammar of `retention` in a configuration file.
 pub(super) static RETENTION: RecordShape = RecordShape {
     name: "retention",
     title: "the retention",
@@ -78,7 +78,7 @@ impl Retention {
         }
     }
 
-    /// Takes in what a file says.
+    /// Applies the settings of a file.
     pub(super) fn read(
         &mut self,
         node: &Node,

@@ -21,7 +21,7 @@ use super::{
     size,
 };
 
-/// What holds for every job.
+/// The settings of every job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     /// Where prodigy keeps its state.
@@ -30,13 +30,13 @@ pub(crate) struct Config {
     pub(crate) grace: Setting<Duration>,
     /// The longest that a step may print nothing, unless it says otherwise.
     pub(crate) idle_timeout: Setting<Option<Duration>>,
-    /// What the journal survives.
+    /// The failures that the journal survives.
     pub(crate) durability: Setting<Durability>,
     /// The most that one step may add to a log file, in bytes.
     pub(crate) log_cap: Setting<u64>,
-    /// How much space must stay free, in bytes.
+    /// The least free disk space, in bytes.
     pub(crate) disk_floor: Setting<u64>,
-    /// How long what jobs leave is kept.
+    /// The retention of what finished jobs leave on disk.
     pub(crate) retention: Retention,
     /// The agents that every workflow may name.
     pub(crate) agents: BTreeMap<String, Setting<AgentConfig>>,
@@ -85,7 +85,7 @@ pub(super) fn is_scalar(key: &str) -> bool {
     KEYS.iter().any(|(name, _)| *name == key)
 }
 
-/// What a configuration file may say.
+/// The grammar of a configuration file.
 pub(super) static FILE: RecordShape = RecordShape {
     name: "config",
     title: "the configuration",

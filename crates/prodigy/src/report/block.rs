@@ -62,7 +62,7 @@ pub(super) fn block(
     lines
 }
 
-/// How the line of an agent is laid out.
+/// The column widths of an agent's line.
 struct Columns {
     agent: usize,
     item: usize,

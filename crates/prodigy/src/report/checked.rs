@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{error::CliError, exit::Exit, input, output::Output};
 
-/// How mistakes are shown.
+/// The format in which mistakes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ComplaintFormat {
     /// For people, with the lines that are wrong
@@ -25,13 +25,13 @@ pub(crate) enum ComplaintFormat {
     Github,
 }
 
-/// What is known of a file that was checked.
+/// The result of checking a file.
 pub(crate) struct Checked {
     /// The file, with everything that it includes.
     pub(crate) sources: Sources,
-    /// What was found.
+    /// The errors and warnings.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What is in it, e.g. "3 steps"; only for valid files.
+    /// A summary of its content, e.g. "3 steps"; only for valid files.
     pub(crate) summary: String,
 }
 

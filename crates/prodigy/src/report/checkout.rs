@@ -15,7 +15,7 @@ const EXCLUDE: &str = "info/exclude";
 /// The most changes that are told one by one.
 const TOLD: usize = 10;
 
-/// How much of a commit's hash is shown.
+/// The number of digits shown of a commit's hash.
 const SHORT: usize = 10;
 
 /// The most changes that one line tells.

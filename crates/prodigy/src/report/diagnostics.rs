@@ -28,9 +28,9 @@ pub(crate) struct Complaint {
     end_line: Option<usize>,
     /// The column just behind it.
     end_column: Option<usize>,
-    /// What is wrong.
+    /// The message.
     message: String,
-    /// What to do about it.
+    /// The suggested fix.
     help: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl Excerpt {
 
 /// Returns text without the control characters that the renderer does not show by pictures.
 ///
-/// What stands for them has as many bytes as they have, so that the caret stays in place.
+/// Each is replaced by as many bytes as it has, so that the caret stays in place.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| ('\u{80}'..='\u{9f}').contains(&c), "\u{bf}")
 }

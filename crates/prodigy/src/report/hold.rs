@@ -1,4 +1,4 @@
-//! What keeps a job from going on as usual: limits of accounts, and money.
+//! The states that slow or pause a job: account limits, and budgets.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::totals::{until_from, whole_seconds};
 /// The share of a limit from which on it is worth a word how much is used.
 const CLOSE: f64 = 0.8;
 
-/// What keeps a job from going on as usual.
+/// A state that slows or pauses a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Hold {
     /// An account is at its limit.
@@ -26,9 +26,9 @@ pub(super) enum Hold {
     Spent,
     /// Fewer attempts than usual may be under way.
     Fewer {
-        /// How many.
+        /// The number allowed now.
         max: u32,
-        /// How many usually.
+        /// The usual number.
         usual: u32,
     },
     /// So much of a limit is used, from 0 to 1.

@@ -1,4 +1,4 @@
-//! What a run with items came to.
+//! The summary of a run with items.
 
 use std::collections::BTreeMap;
 

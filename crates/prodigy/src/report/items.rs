@@ -1,4 +1,4 @@
-//! What is said of items, live and plain.
+//! The messages about items, live and plain.
 
 use std::{collections::HashMap, num::NonZeroU32};
 
@@ -28,13 +28,13 @@ pub(super) struct Teller {
     /// The items, while they are worked on.
     pub(super) items: Option<ItemSummary>,
     costs: Costs,
-    /// What the job has cost, earlier runs included.
+    /// The total cost of the job, including earlier runs.
     cost_usd: f64,
-    /// What keeps it from going on as usual.
+    /// The state that slows or pauses it.
     pub(super) hold: Option<Hold>,
-    /// How many attempts may be under way, as the workflow or the command line says.
+    /// The most attempts in flight, as the workflow or the command line says.
     usual: u32,
-    /// Whether the options of the job say how many, and not this call.
+    /// True if the job's options set that number, and not this command.
     follows_job: bool,
     failures: Failures,
     /// Items whose commits are being merged: how their lines will end.
@@ -71,7 +71,7 @@ impl Teller {
         self
     }
 
-    /// Takes in a record; returns what to say, or nothing if it is not about items.
+    /// Applies a record; returns the lines to show, or `None` if it is not about items.
     pub(super) fn record(&mut self, record: &Record, job: &Job) -> Option<Vec<Line>> {
         self.costs.apply(record);
         self.cost_usd = job.cost_usd;
@@ -187,7 +187,7 @@ impl Teller {
         }
     }
 
-    /// Takes in what happened to the items.
+    /// Applies a record to the items.
     fn follow(&mut self, record: &Record, job: &Job) {
         let Some(items) = &mut self.items else { return };
         items.apply(record);
@@ -346,7 +346,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Takes in an item that failed; returns what to tell now.
+    /// Adds a failed item; returns the lines to show now.
     fn add(&mut self, line: Line) -> Vec<Line> {
         match self.mode {
             // The summary tells them.
@@ -362,7 +362,7 @@ impl Failures {
         }
     }
 
-    /// Takes in an attempt that failed and will be made again.
+    /// Returns the lines to show for a failed attempt that will be retried.
     fn passing(&self, line: Line) -> Vec<Line> {
         match self.mode {
             ErrorCollection::Immediate => vec![line],

@@ -20,7 +20,7 @@ use crate::output_file::{self, OutputFileError};
 /// The room that is kept for the numbers at the beginning, which are known at the end.
 const ROOM: usize = 160;
 
-/// Why the report could not be written.
+/// The reason that the report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The file cannot be written.
@@ -31,7 +31,7 @@ pub(crate) enum Error {
     Journal(#[source] store::Error),
 }
 
-/// What went wrong while the report was written.
+/// An error while the report was written.
 #[derive(Debug)]
 enum Cause {
     Write(io::Error),
@@ -66,16 +66,16 @@ struct Report<'a, W> {
     failures: u64,
     skipped: u64,
     millis: u64,
-    /// How long the attempts took of items that have not ended, and the names of steps.
+    /// The time that the attempts of unfinished items took, and the names of steps.
     under_way: HashMap<String, u64>,
     names: HashMap<String, String>,
-    /// How often items were replayed so far.
+    /// The number of replays of each item so far.
     replays: HashMap<ItemId, u32>,
     /// Remarks on test cases that have not ended.
     remarks: HashMap<String, String>,
 }
 
-/// How a test case ended.
+/// The result of a test case.
 enum Verdict<'a> {
     Passed,
     Failed(&'a Failure),
@@ -317,7 +317,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         }
     }
 
-    /// Takes in what is to be said of a test case, or that there is nothing any more.
+    /// Sets the remark on a test case, or removes it.
     fn remark(&mut self, name: &str, remark: Option<String>) {
         match remark {
             Some(remark) => self.remarks.insert(name.to_owned(), remark),
@@ -325,7 +325,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         };
     }
 
-    /// Takes in that something of a test case took a while.
+    /// Adds to the duration of a test case.
     fn add(&mut self, name: &str, millis: u64) {
         *self.under_way.entry(name.to_owned()).or_default() += millis;
     }

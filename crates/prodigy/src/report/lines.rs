@@ -14,10 +14,10 @@ use super::{checkout, guarded, hold, warnings};
 /// So many of the settings that a step changed are named; the events name all.
 const TAMPERING_SHOWN: usize = 3;
 
-/// What is said of a step whose change outside was known to be made.
+/// The remark on a step whose side effect was known to be made already.
 pub(super) const ADOPTED: &str = " (made already, not run again)";
 
-/// How important a line is.
+/// The importance of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     /// It may be left out when there are too many.
@@ -29,7 +29,7 @@ pub(super) enum Weight {
 /// A line about a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// How important it is.
+    /// The importance of the line.
     pub(super) weight: Weight,
     /// The sign in front: nothing is said by colour alone.
     pub(super) sign: Sign,
@@ -188,14 +188,14 @@ pub(super) fn tampering(changes: &[String]) -> String {
     format!("a step changed git's settings; they were put back: {changes}{more}")
 }
 
-/// What the steps that are under way are called.
+/// The names of the running steps.
 #[derive(Debug, Default)]
 pub(super) struct StepNames {
     running: Vec<(String, String)>,
 }
 
 impl StepNames {
-    /// Takes in a record.
+    /// Applies a record.
     pub(super) fn record(&mut self, record: &Record) {
         if let Event::StepStarted { step, name, .. } = &record.event {
             self.running.retain(|(path, _)| path != step);

@@ -1,4 +1,4 @@
-//! What a terminal shows of a run: lines that stay, and below them what is going on now.
+//! The live view of a run on a terminal: lines that stay, and below them the current state.
 
 use std::{
     io::{self, Write as _},
@@ -96,14 +96,14 @@ impl Drop for Live {
     }
 }
 
-/// What stands at the bottom of the terminal.
+/// The state at the bottom of the terminal.
 struct Screen {
     /// The items, while they are worked on.
     teller: Teller,
     /// The step that runs, if it is not one of an item.
     text: String,
     since: Option<Instant>,
-    /// What the agent of that step was last heard of.
+    /// The latest activity of that step's agent.
     activity: Option<Activity>,
     zone: TimeZone,
     frame: usize,
@@ -130,7 +130,7 @@ impl Screen {
         self.teller.hold = None;
     }
 
-    /// Takes in which step runs.
+    /// Updates the running step.
     fn step(&mut self, names: &StepNames, job: &Job, record: &Record) {
         let text = names.newest().map(|(path, name)| {
             format!("{}/{} · {path} {}", job.done, job.steps_in_all(), one_line(name))

@@ -1,4 +1,4 @@
-//! What people see of a run: live on a terminal, in plain lines elsewhere, and at its end.
+//! The reports of a run: live on a terminal, in plain lines elsewhere, and a summary at its end.
 
 mod block;
 pub(crate) mod checked;

@@ -7,17 +7,17 @@ use prodigy_engine::{
 };
 use serde_json::{Value, json};
 
-/// What agents cost and what is left of the budgets.
+/// The costs of agents, and the rest of the budgets.
 pub(crate) struct Money<'a> {
-    /// What agents cost.
+    /// The costs of agents.
     pub(crate) costs: &'a Costs,
-    /// What the job cost in all its runs.
+    /// The total cost of the job in all its runs.
     pub(crate) job_usd: f64,
-    /// How many items succeeded, if there are items.
+    /// The number of successful items, if there are items.
     pub(crate) successful: Option<u32>,
-    /// What may be spent.
+    /// The budget.
     pub(crate) budget: Budget,
-    /// What all jobs have spent today, if that is known and matters.
+    /// The spend of all jobs today, if it is known and matters.
     pub(crate) today_usd: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the end of a run tells of items beyond what the fold keeps.
+//! The facts about items in the summary of a run that the fold does not keep.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ const MOST_KEPT: usize = 10;
 /// The most changes of the user's checkout that are kept one by one.
 const MOST_CHANGES: usize = 10;
 
-/// What happened to items, as far as people are told, in bounded memory.
+/// The reported events of a job's items, in bounded memory.
 #[derive(Debug, Default)]
 pub(crate) struct Notebook {
     /// The first record that was seen.
@@ -37,19 +37,19 @@ pub(crate) struct Notebook {
     last: Option<Timestamp>,
     /// The first items that failed.
     pub(crate) failures: Vec<FailedItem>,
-    /// How many items that are done left files uncommitted.
+    /// The number of completed items that left uncommitted files.
     pub(crate) uncommitted: u32,
     /// Where failed items were kept: the first of them.
     pub(crate) kept: Vec<(ItemId, String)>,
     /// All that were kept.
     pub(crate) kept_in_all: BTreeSet<ItemId>,
-    /// What changed in the user's checkout: the first of it.
+    /// The first changes in the user's checkout.
     pub(crate) checkout: Vec<CheckoutChange>,
-    /// How much of it there is.
+    /// The total number of these changes.
     pub(crate) checkout_in_all: usize,
-    /// What agents cost.
+    /// The costs of agents.
     pub(crate) costs: Costs,
-    /// What people should know although the work was done.
+    /// The warnings to show although the work was done.
     pub(crate) warnings: Warnings,
     /// The work that was kept outside of the job's commits.
     pub(crate) kept_work: KeptSummary,
@@ -66,14 +66,14 @@ pub(crate) struct Notebook {
 pub(crate) struct FailedItem {
     /// The item.
     pub(crate) item: ItemId,
-    /// How many attempts there were, if it is in the dead letter queue; else it was left out.
+    /// The number of attempts, if it is in the dead letter queue; `None` if it was skipped.
     pub(crate) dead_lettered: Option<u32>,
-    /// Why the last one failed.
+    /// The failure of the last attempt.
     pub(crate) failure: Failure,
 }
 
 impl Notebook {
-    /// Takes in a record.
+    /// Applies a record.
     pub(crate) fn apply(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.timestamp);

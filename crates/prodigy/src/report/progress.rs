@@ -1,4 +1,4 @@
-//! Who watches a run, and who is asked before the merge.
+//! The reporter of a run, and the confirmation before the merge.
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
@@ -15,7 +15,7 @@ use prodigy_engine::{
 
 use super::{items::Teller, live::Live, plain::Plain};
 
-/// How often the wait for an answer looks whether it has to end.
+/// The interval at which the wait for an answer checks for a shutdown.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Returns who shows a run: a live line on a terminal, plain lines elsewhere.

@@ -1,4 +1,4 @@
-//! What a rehearsal showed of the policies of a workflow.
+//! The summary of a rehearsal: the effects of a workflow's policies.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -27,27 +27,27 @@ const VERSION: u32 = 1;
 /// The most dead letters that are shown one by one.
 const MOST_SHOWN: usize = 20;
 
-/// What happened in a rehearsal, as far as policies are concerned.
+/// The events of a rehearsal that concern policies.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     status: Option<&'static str>,
     /// Attempts and steps that were made again, by the reason.
     retries: BTreeMap<FailureKind, u32>,
-    /// How often the circuit breaker opened, and whether it was closed at the end.
+    /// The number of times the circuit breaker opened; `is_open` is its state at the end.
     opened: u32,
     is_open: bool,
     /// The pauses at limits of accounts.
     pauses: Vec<Pause>,
     /// Attempts that were given up by no fault of their item.
     released: u32,
-    /// How often the number of attempts at once was changed.
+    /// The number of changes of the concurrency.
     throttled: u32,
-    /// Why the job was stopped, if a policy or a budget did.
+    /// The reason the job was stopped, if a policy or a budget stopped it.
     stopped: Option<String>,
     dead: Vec<Dead>,
     skipped: u32,
     conflicts: u32,
-    /// What would have been changed outside, and how often.
+    /// The steps with side effects that would have run, with their number.
     would_run: BTreeMap<String, u32>,
     prepared: BTreeMap<String, String>,
     cost_usd: f64,

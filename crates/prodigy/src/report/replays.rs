@@ -1,4 +1,4 @@
-//! What became of the dead letters that a run was to replay.
+//! The outcome of the dead letters that a run was to replay.
 
 use prodigy_core::job::{Stopped, StoppedBy};
 use prodigy_engine::run::{Refused, Replayed};

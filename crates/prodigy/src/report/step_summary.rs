@@ -32,7 +32,7 @@ pub(crate) fn append(path: &Path, over: &Over<'_>) -> io::Result<()> {
 
 /// Returns the summary as Markdown.
 ///
-/// What others wrote stands in code spans, where neither Markdown nor HTML nor links nor
+/// Text of others is set in code spans, where neither Markdown nor HTML nor links nor
 /// mentions have a meaning.
 fn markdown(job: &Job, notebook: &Notebook) -> String {
     let started = job.started.as_ref();

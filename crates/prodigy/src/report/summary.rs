@@ -1,4 +1,4 @@
-//! What a run came to, and what to type next.
+//! The summary of a run, and the commands to type next.
 
 use std::fmt;
 
@@ -22,25 +22,25 @@ use crate::output::{Output, one_line};
 
 /// A run that is over.
 pub(crate) struct Over<'a> {
-    /// How prodigy was called, so that the commands to type next find the job.
+    /// The command line of prodigy, so that the commands to type next find the job.
     pub(crate) program: &'a str,
     /// Where its files are.
     pub(crate) layout: &'a Layout,
     /// The job.
     pub(crate) id: &'a JobId,
-    /// What it came to.
+    /// The final state of the job.
     pub(crate) job: &'a Job,
-    /// How the run ended.
+    /// The ending of the run.
     pub(crate) ending: Ending,
-    /// What happened to its items.
+    /// The reported events of its items.
     pub(crate) notebook: &'a Notebook,
-    /// How its replays ended.
+    /// The outcomes of its replays.
     pub(crate) replays: ReplayEnds,
     /// The branch that `--into` has to name before the result can be merged, if one has to be.
     pub(crate) into: Option<String>,
-    /// Whether it only replayed dead letters: it reports those, not the whole job.
+    /// True if it only replayed dead letters: it reports those, not the whole job.
     pub(crate) is_retry: bool,
-    /// Whether it was a rehearsal: its files are gone, and no command finds them.
+    /// True for a rehearsal: its files are gone, and no command finds them.
     pub(crate) is_rehearsal: bool,
 }
 

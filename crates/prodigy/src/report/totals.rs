@@ -1,4 +1,4 @@
-//! How far the items of a job are, on one line.
+//! The progress of a job's items, on one line.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn counts(items: &ItemSummary) -> Vec<String> {
 
 /// A part of the line of totals.
 pub(super) struct Part {
-    /// What has the highest number gives way first where room is scarce.
+    /// The priority for removal: where room is scarce, the part with the highest number goes first.
     pub(super) gives_way: u8,
     /// The text.
     pub(super) text: String,

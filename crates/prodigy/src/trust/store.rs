@@ -20,7 +20,7 @@ use crate::{commands::context::store_error, config::user_directory, error::CliEr
 /// The directory below the user's configuration that holds a file for each repository.
 const DIRECTORY: &str = "trust";
 
-/// How many digits of a hash name the file of a repository.
+/// The number of digits of the hash that names a repository's file.
 const NAME_DIGITS: usize = 32;
 
 /// The content of one repository that is trusted.

@@ -1,4 +1,4 @@
-//! What the commands cost that go through many dead letters.
+//! The cost of the commands that go through many dead letters.
 
 use std::{
     process::{Command, Stdio},
@@ -23,7 +23,7 @@ const MOST_LISTING: f64 = 0.1;
 const MOST_DECIDING: f64 = 3.0 / 100_000.0;
 /// The most memory that one more dead letter may need, in bytes.
 const MOST_BYTES: f64 = 2048.0;
-/// How many dead letters are really replayed, out of however many.
+/// The number of dead letters that are really replayed, whatever the total.
 const REPLAYED: u32 = 1000;
 /// The time between two looks at a process that may be gone after some milliseconds.
 const PAUSE: Duration = Duration::from_micros(200);

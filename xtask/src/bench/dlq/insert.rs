@@ -1,4 +1,4 @@
-//! What one more dead letter costs, beside a file of the same size in the same directory.
+//! The cost of one more dead letter, beside a file of the same size in the same directory.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use crate::{
     error::Error,
 };
 
-/// How many are written at each size, and in how many rounds.
+/// The number of dead letters written at each size, over all rounds.
 pub(super) const SAMPLES: u32 = ROUNDS * EACH;
 const ROUNDS: u32 = 8;
 const EACH: u32 = 200;
@@ -23,14 +23,14 @@ const EACH: u32 = 200;
 const MOST_SECONDS: f64 = 0.001;
 const MOST_GROWTH: f64 = 1.5;
 
-/// What was measured at one size.
+/// The measurements at one size.
 pub(super) struct Inserted {
     entries: u32,
     ours: Rounds,
     floor: Rounds,
 }
 
-/// What was measured in each round.
+/// The measurements of each round.
 #[derive(Default)]
 struct Rounds(Vec<Samples>);
 

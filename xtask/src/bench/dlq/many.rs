@@ -25,7 +25,7 @@ const PATTERN: &str = "pattern";
 /// The exit code of a job none of whose items succeeded.
 const NO_SUCCESS: i32 = 1;
 
-/// How many records are appended to the journal at once, about.
+/// The approximate number of records that are appended to the journal at once.
 const BATCH: u32 = 1000;
 
 /// Items fail for as long as there is no file `mended` beside the repository.
@@ -46,9 +46,9 @@ pub(super) struct Many {
     job: JobId,
     journal: Journal,
     letters: DeadLetters,
-    /// What happens to an item.
+    /// The records of one item that fails.
     death: Vec<Record>,
-    /// What happens when all items are dead.
+    /// The events after all items are dead-lettered.
     end: Vec<Event>,
     entries: u32,
     dead: u32,
@@ -62,7 +62,7 @@ pub(super) struct Dead {
     pub(super) world: World,
     /// Its name.
     pub(super) job: String,
-    /// How many dead letters it has.
+    /// The number of dead letters.
     pub(super) entries: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a dead letter costs: to write one more, to list some of many, to replay them.
+//! The cost of a dead letter: to write one more, to list some of many, to replay them.
 //!
 //! A job with so many dead letters is made from the records of a small real one, with the
 //! engine's own writer of journals and dead letters.
@@ -13,10 +13,10 @@ use self::many::Many;
 use super::table::Row;
 use crate::error::Error;
 
-/// How many dead letters there are when it should not matter yet.
+/// A number of dead letters that should not matter yet.
 const FEW: u32 = 10;
 
-/// How many dead letters the smaller of two jobs has.
+/// The number of dead letters in the smaller of two jobs.
 const SOME: u32 = 1000;
 
 /// Measures a job with so many dead letters, beside smaller ones.

@@ -1,4 +1,4 @@
-//! What a person would use instead: a loop, `xargs`, GNU parallel, a script around git.
+//! The tools that a person would use instead: a loop, `xargs`, GNU parallel, a script around git.
 
 use std::{fmt::Write as _, process::Command};
 

@@ -16,10 +16,10 @@ use prodigy_testkit::World;
 use super::SLOTS;
 use crate::{error::Error, program};
 
-/// How many small files the repository has.
+/// The number of small files in the repository.
 const FILES: u32 = 50;
 
-/// How many items have a line of their own in each file.
+/// The number of items that have a line of their own in each file.
 const PARTS: u32 = 20;
 
 /// The lines from one item's line to the next; git merges changes that are so far apart.

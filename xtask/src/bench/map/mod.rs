@@ -1,4 +1,4 @@
-//! What an item of a MapReduce job costs, beside the best that git and a shell allow.
+//! The cost of an item of a MapReduce job, beside the best that git and a shell allow.
 //!
 //! Everything is measured in one run, in turns, with as many at once on both sides. The
 //! floors are programs that a person could write; none of them keeps a journal, captures
@@ -22,10 +22,10 @@ use self::{
 use super::table::Row;
 use crate::{error::Error, program::note};
 
-/// How many items are worked on at once, on both sides.
+/// The number of items worked on at once, on both sides.
 const SLOTS: u32 = 10;
 
-/// How often everything is measured, in turns.
+/// The number of rounds in which everything is measured, in turns.
 const ROUNDS: u32 = 3;
 
 /// The size at which ours and the floors are compared, if nothing else is asked for.
@@ -70,7 +70,7 @@ fn compared(sizes: &[u32]) -> u32 {
     sizes.iter().copied().filter(|size| *size <= COMPARED).max().unwrap_or(COMPARED)
 }
 
-/// What is measured, in an order that puts each floor next to what is held against it.
+/// The measurements, in an order that puts each floor next to the figure compared with it.
 struct Bench<'a> {
     binary: &'a Path,
     items: u32,

@@ -14,7 +14,7 @@ use crate::{bench::timing::time_ending_with, error::Error, program::read};
 /// The job's id, the same in each world.
 const JOB: &str = "bench";
 
-/// What each item of a job does.
+/// The work of each item of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Errand {
     /// `:` in a worktree.

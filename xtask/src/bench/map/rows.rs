@@ -1,4 +1,4 @@
-//! What the measurements say about the budgets.
+//! The comparison of the measurements with the budgets.
 
 use std::collections::BTreeMap;
 

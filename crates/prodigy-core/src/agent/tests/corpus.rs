@@ -1,4 +1,4 @@
-//! What the streams that real agents printed are taken for.
+//! Recorded streams of real agents, and the outcomes they lead to.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -26,9 +26,9 @@ const fn exited(name: &'static str, code: i32) -> Run {
     ended(name, ProcessEnd::Exited(code))
 }
 
-/// What Codex says of a thread that it does not know.
+/// The error of Codex about a thread that it does not know.
 const UNKNOWN_THREAD: &str = "Error: thread/resume: thread/resume failed: no rollout found for thread id 11111111-1111-4111-8111-111111111111 (code -32600)";
-/// What Codex says of a patch that it did not allow.
+/// The error of Codex about a patch that it did not allow.
 const PATCH_REJECTED: &str = "2026-11-16T09:27:16.714049Z ERROR codex_core::tools::router: error=patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings";
 
 const RUNS: &[Run] = &[

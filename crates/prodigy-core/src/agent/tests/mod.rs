@@ -1,4 +1,4 @@
-//! What agents print, and what is made of it.
+//! Tests of the streams of agents and of their judgement.
 
 mod corpus;
 mod limits;

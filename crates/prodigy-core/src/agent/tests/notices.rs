@@ -1,4 +1,4 @@
-//! What is told while an agent works.
+//! Tests of the notices while an agent works.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;

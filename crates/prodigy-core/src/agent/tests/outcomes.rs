@@ -1,4 +1,4 @@
-//! What all the evidence comes to.
+//! Tests of the outcome that all the evidence leads to.
 
 use std::io::ErrorKind;
 

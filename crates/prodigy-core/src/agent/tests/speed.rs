@@ -1,4 +1,4 @@
-//! How long it takes to hear an event.
+//! The time that handling an event takes.
 
 use std::{hint::black_box, time::Instant};
 
@@ -7,7 +7,7 @@ use super::{
     corpus::{names, recorded},
 };
 
-/// How often each stream is heard.
+/// The number of times each stream is read.
 const ROUNDS: u32 = 200;
 
 #[test]

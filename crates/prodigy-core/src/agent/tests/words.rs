@@ -1,4 +1,4 @@
-//! What each word of Claude Code for trouble means, where nothing else says it.
+//! The meaning of each error word of Claude Code, where nothing else tells it.
 
 use jiff::tz::TimeZone;
 

@@ -1,4 +1,4 @@
-//! What people say to a replay, in the entry.
+//! Tests of approvals in a DLQ entry.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the records of an item add up to.
+//! Tests of the fold of an item's records.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

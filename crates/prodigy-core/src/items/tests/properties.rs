@@ -59,7 +59,7 @@ fn chosen(values: &[Value], selection: &Selection) -> Vec<Value> {
     items.iter().map(|item| serde_json::from_str(item.data.get()).unwrap()).collect()
 }
 
-/// What a selection means, worked out on whole values.
+/// Returns the expected result of a selection, computed on whole values.
 fn simple(values: &[Value], selection: &Selection) -> Vec<Value> {
     let vars = |value: &Value| {
         let mut vars = Vars::default();

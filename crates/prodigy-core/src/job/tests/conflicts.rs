@@ -3,7 +3,7 @@
 use super::*;
 use crate::ids::AgentId;
 
-/// What to do about conflicts.
+/// Returns a strategy for the action on conflicts.
 pub(super) fn rules() -> impl Strategy<Value = OnConflict> {
     prop_oneof![1 => Just(OnConflict::Rerun), 1 => Just(OnConflict::Fail), 3 => Just(by_agent())]
 }

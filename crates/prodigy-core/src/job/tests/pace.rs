@@ -1,4 +1,4 @@
-//! How fast dead letters are tried again.
+//! Tests of the velocity of replays.
 
 use super::{
     replays::{asked, dead, plain},

@@ -3,8 +3,8 @@
 use super::{pace::velocities, *};
 use crate::{event::Reopened, replay::Velocity, signature::Signature};
 
-/// What a run replays: the dead letters at these places that can be found, and nothing else
-/// if `only`.
+/// Sets up a run that replays the dead letters at these places that can be found, and nothing
+/// else if `only`; returns the event of its resume.
 pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Velocity) -> Event {
     let map = world.job.map.as_ref().unwrap();
     let dead = |at: &&u32| map.item(**at).is_some_and(|item| item.stage == Stage::DeadLettered);

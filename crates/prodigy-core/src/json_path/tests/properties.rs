@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{STORE, raw};
 use crate::json_path::JsonPath;
 
-/// What a path means, worked out on a tree and with none of the code above.
+/// Returns the expected result of a path, computed on a tree with none of the code above.
 fn simple(document: &Value, hops: &[String]) -> Vec<Value> {
     let Some((hop, rest)) = hops.split_first() else { return vec![document.clone()] };
     let next: Vec<&Value> = match (hop.as_str(), document) {

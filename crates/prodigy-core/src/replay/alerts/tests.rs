@@ -1,4 +1,4 @@
-//! What is worth an alert, and what is not.
+//! Tests of the conditions that raise an alert, and of those that do not.
 
 use super::*;
 use crate::{

@@ -1,8 +1,8 @@
-//! Why an approval was refused.
+//! The reasons for which an approval is refused.
 
 use crate::Timestamp;
 
-/// Why an approval was refused, and what can be done about it.
+/// The reason that an approval was refused, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Nobody asked for an approval.
@@ -20,7 +20,7 @@ pub enum Refusal {
          `prodigy dlq drop`"
     )]
     Rejected {
-        /// Who.
+        /// The name of the person who rejected it.
         by: String,
     },
     /// Its time is over.
@@ -35,7 +35,7 @@ pub enum Refusal {
          `prodigy dlq retry`"
     )]
     PolicyMismatch,
-    /// What is to be approved is not what was shown.
+    /// The content to approve is not the content that was shown.
     #[error("{}", if *is_changed {
         "what was shown has changed since the approval was requested; request a new one with \
          `prodigy dlq retry`"
@@ -44,19 +44,19 @@ pub enum Refusal {
          and pass the digest that is shown there"
     })]
     DigestMismatch {
-        /// Whether the entry has changed; otherwise another digest was given.
+        /// True if the entry has changed; otherwise another digest was passed.
         is_changed: bool,
     },
     /// Somebody wants to approve what they do themselves.
     #[error("{approver} takes part in this and cannot approve it; ask somebody else")]
     SelfApproval {
-        /// Who.
+        /// The approver's name.
         approver: String,
     },
     /// Somebody is not one of those who may.
     #[error("{approver} is not a member of the group `{group}`; ask somebody who is")]
     NotInGroup {
-        /// Who.
+        /// The approver's name.
         approver: String,
         /// The group.
         group: String,
@@ -74,7 +74,7 @@ pub enum Refusal {
     /// Somebody has said so before.
     #[error("{approver} has approved this already, and counts once; ask somebody else")]
     AlreadyApproved {
-        /// Who.
+        /// The approver's name.
         approver: String,
     },
     /// The group takes only words that are signed.
@@ -83,7 +83,7 @@ pub enum Refusal {
     /// The signature is not good.
     #[error("the signature is not good: {why}")]
     BadSignature {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What an approver is shown.
+//! The content shown to an approver.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::{
     replay::{Goal, Ruling},
 };
 
-/// What an approver is shown, and what a replay that they approve relies on.
+/// The content shown to an approver, on which a replay that they approve relies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// The job of the entry.
@@ -30,11 +30,11 @@ pub struct Shown {
     /// The commit that it would run on; that of the request for as long as only items of the job
     /// were merged since.
     pub commit: String,
-    /// What the attempts did, or may have done, outside: the key of each effect and its state.
+    /// The side effects of the attempts, made or possible: the key of each and its state.
     pub effects: Vec<(String, String)>,
-    /// What the steps and the checks of the world said about that.
+    /// The receipts of these effects, from the steps and their checks.
     pub evidence: Option<String>,
-    /// What would be done.
+    /// The action to approve: `replay`, `forced_replay`, `adopt` or `nothing`.
     pub action: String,
     /// The rule that asks for an approval.
     pub rule: String,

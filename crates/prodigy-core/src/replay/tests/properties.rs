@@ -1,4 +1,4 @@
-//! What holds for every policy and every entry.
+//! Properties of decisions that hold for every policy and every entry.
 
 use proptest::prelude::*;
 

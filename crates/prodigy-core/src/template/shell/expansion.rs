@@ -1,4 +1,4 @@
-//! What follows a `$`: parameters, substitutions, arithmetic.
+//! Reading after a `$`: parameters, substitutions, arithmetic.
 
 use super::{
     found::{Check, Quoting, Refusal},
@@ -212,7 +212,7 @@ impl Scanner<'_> {
         word.carried
     }
 
-    /// Whether the parentheses that opened `skip` bytes from here close together.
+    /// Returns true if the parentheses that opened `skip` bytes from here close together.
     pub(super) fn is_arithmetic(&self, skip: usize) -> bool {
         let mut depth = 0_usize;
         let mut bytes = self.rest().bytes().skip(skip).peekable();

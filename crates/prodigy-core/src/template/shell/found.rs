@@ -1,4 +1,4 @@
-//! What reading a script finds: references, how each is spelled, what is refused.
+//! Results of reading a script: references, the spelling of each, and refusals.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::{
     template::{filter::Filter, reference::Reference},
 };
 
-/// How a reference is written in the finished script.
+/// The spelling of a reference in the finished script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum Spelling {
     /// A word of its own, or a part of one: `"${P}"`.
@@ -28,7 +28,7 @@ pub(in crate::template) enum Spelling {
     Arithmetic,
 }
 
-/// What a value must be where it stands, whatever the quotes.
+/// A condition on a value at its place, whatever the quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum Check {
     /// Bash runs `a[$(command)]` when it evaluates arithmetic, so only numbers pass.
@@ -102,7 +102,7 @@ pub(in crate::template) enum Piece {
     Value { slot: usize, spelling: Spelling },
 }
 
-/// Why a reference is refused, and what to do instead.
+/// The reason of a refused reference, and the alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal<'a> {
     /// Follows the reference: "`${item.x}` …".
@@ -200,7 +200,7 @@ impl Found {
         self.slots.get(occurrence.slot).and_then(|slot| slot.reference.shell_filter())
     }
 
-    /// Whether a stretch of the script has references that rules apply to;
+    /// Returns true if a range of the script has references that rules apply to;
     /// the author answers for `raw`.
     pub(super) fn has_values(&self, range: &Range<usize>) -> bool {
         self.within(range).any(|(_, occurrence)| self.shell_filter(occurrence) != Some(Filter::Raw))

@@ -10,7 +10,7 @@ use super::{
     word::Word,
 };
 
-/// What ends a list of commands.
+/// The end of a list of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The end of the script.
@@ -24,33 +24,33 @@ enum End {
 /// Commands being read.
 struct List {
     end: End,
-    /// How many compound commands are open.
+    /// The number of open compound commands.
     open: usize,
     words: Vec<Word>,
     here_strings: Vec<Word>,
-    /// Whether the command says where its standard input comes from.
+    /// Set if the command says where its standard input comes from.
     own_stdin: bool,
 }
 
-/// What flows into programs that run their standard input.
+/// The input of programs that run their standard input.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Feed {
     /// Where the pipeline that is being read starts.
     start: usize,
-    /// Whether such a program is part of it.
+    /// Set if such a program is part of it.
     is_read: bool,
-    /// Whether such a program reads a `>(…)`.
+    /// Set if such a program reads a `>(…)`.
     pub(super) is_written: bool,
 }
 
 impl Feed {
-    /// Whether a program in the pipeline runs its standard input.
+    /// Returns true if a program in the pipeline runs its standard input.
     pub(super) fn is_read(self) -> bool {
         self.is_read
     }
 }
 
-/// What to do after a token.
+/// The next action after a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,

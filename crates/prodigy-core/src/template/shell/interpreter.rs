@@ -83,14 +83,14 @@ struct Reading<'a> {
     found: &'a mut Found,
     name: &'a str,
     known: &'a Interpreter,
-    /// Whether an argument has supplied the program.
+    /// Set if an argument has supplied the program.
     has_program: bool,
-    /// Whether the first operand is program text, because an option said so.
+    /// Set if the first operand is program text, because an option said so.
     expects_code: bool,
-    /// Whether an option said that the program is on standard input.
+    /// Set if an option said that the program is on standard input.
     expects_stdin: bool,
     operands: usize,
-    /// Whether `--` has ended the options.
+    /// Set if `--` has ended the options.
     ended: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Telling options from operands, for programs that we know.
 
-/// What an option is followed by.
+/// The kind of value that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     /// Program text.
@@ -13,7 +13,7 @@ pub(super) enum Takes {
     Pair,
 }
 
-/// What a word turns out to be.
+/// The kind of a word: an operand or an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Not an option.

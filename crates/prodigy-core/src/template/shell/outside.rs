@@ -12,7 +12,7 @@ use super::word::Word;
 pub struct OutsideCommand {
     /// Where it stands in the script.
     pub range: Range<usize>,
-    /// What it is, as people write it: `git push`.
+    /// The command, as people write it: `git push`.
     pub name: String,
 }
 
@@ -31,7 +31,7 @@ const VERBS: &[(&str, &[&[&str]])] = &[
     ("helm", &[&["install"], &["upgrade"], &["uninstall"], &["rollback"], &["push"]]),
 ];
 
-/// What `kubectl` does that changes the cluster.
+/// Subcommands of `kubectl` that change the cluster.
 const KUBECTL: &[&str] = &[
     "annotate",
     "apply",
@@ -53,7 +53,7 @@ const KUBECTL: &[&str] = &[
     "uncordon",
 ];
 
-/// What `gh` does to a thing, as its second word.
+/// Verbs of `gh` that change something, as its second word.
 const GH: &[&str] = &[
     "close", "comment", "create", "delete", "edit", "merge", "ready", "reopen", "review", "run",
     "set", "transfer", "upload",

@@ -245,7 +245,7 @@ const GUARDED: &[&str] = &[
     "HOME",
 ];
 
-/// How the names of more such variables start.
+/// Prefixes of the names of more such variables.
 const GUARDED_STARTS: &[&str] = &["LD_", "DYLD_", "GIT_", "PRODIGY_", "BASH_FUNC", "SSH_ASKPASS"];
 
 const IN_ASSIGNMENT: &str = "has the filter `words`, but a variable takes one word";

@@ -216,7 +216,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a `(` here opens a pattern such as `@(a|b)`.
+    /// Returns true if a `(` here opens a pattern such as `@(a|b)`.
     fn opens_group(&self, word: &Word) -> bool {
         word.text != "!"
             && self.pos > word.range.start

@@ -2,7 +2,7 @@
 
 use super::options::{NO_OPTIONS, Options};
 
-/// What the first operand of a program is, if no option supplied a program.
+/// The meaning of a program's first operand, if no option supplied a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// Program text.
@@ -21,11 +21,11 @@ pub(super) struct Interpreter {
     pub(super) names: &'static [&'static str],
     pub(super) options: Options,
     pub(super) operand: Operand,
-    /// Whether options may follow operands.
+    /// Set if options may follow operands.
     pub(super) permutes: bool,
-    /// Whether it runs what it finds on standard input, without a program.
+    /// Set if it runs its standard input when it is given no program.
     pub(super) stdin: bool,
-    /// Whether it has options that run commands.
+    /// Set if it has options that run commands.
     pub(super) guard_dash: bool,
     /// The way out; `${x}` stands for the reference.
     pub(super) help: &'static str,
@@ -36,7 +36,7 @@ pub(super) struct Interpreter {
 pub(super) struct Prefix {
     pub(super) names: &'static [&'static str],
     pub(super) options: Options,
-    /// How many operands stand before the command.
+    /// The number of operands before the command.
     pub(super) operands: usize,
     /// Options that mean that nothing is run.
     pub(super) only_looks: &'static [&'static str],

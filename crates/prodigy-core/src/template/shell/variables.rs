@@ -49,7 +49,7 @@ impl CarriedValues {
 struct VariableUse {
     name: String,
     range: Range<usize>,
-    /// Whether the shell splits what it holds into words.
+    /// Set if the shell splits the variable's value into words.
     is_split: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct RefusedUse {
     pub(super) held: Vec<usize>,
 }
 
-/// What a script says about its variables.
+/// The variables of a script and their uses.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     lists: BTreeSet<String>,
@@ -84,11 +84,11 @@ pub(super) struct Variables {
 /// Where the output of the command goes that is being read.
 #[derive(Debug, Default)]
 struct OutputFlow {
-    /// How many outputs have a name of their own.
+    /// The number of outputs that have a name of their own.
     count: usize,
     /// The substitutions that are open, the innermost last.
     open: Vec<String>,
-    /// What the commands of the pipeline have printed since its last pipe.
+    /// The values that the commands of the pipeline have printed since its last pipe.
     printed: CarriedValues,
     /// The name for what has gone through a pipe of it.
     piped: String,

@@ -14,7 +14,7 @@ pub(super) struct Word {
     pub(super) range: Range<usize>,
     /// Its text; what is known only at run time is one [`UNKNOWN`].
     pub(super) text: String,
-    /// Whether any part of it was quoted.
+    /// Set if any part of it was quoted.
     pub(super) quoted: bool,
     /// The number of the reference that it starts with.
     pub(super) starts_with: Option<usize>,
@@ -22,7 +22,7 @@ pub(super) struct Word {
     pub(super) references: Vec<usize>,
     /// The variable that it starts with.
     pub(super) starts_with_variable: Option<String>,
-    /// What goes where the word goes: references, also those of a list, and variables.
+    /// The values that travel with the word: references, also those of a list, and variables.
     pub(super) carried: CarriedValues,
     /// If it is `NAME=…`: where the `=` stands in the script.
     pub(super) equals: Option<usize>,
@@ -57,7 +57,7 @@ impl Word {
         self.text.push(UNKNOWN);
     }
 
-    /// Whether the word is exactly this, so that a shell would know it as a keyword.
+    /// Returns true if the word is exactly this and unquoted, so that a shell sees a keyword.
     pub(super) fn is_keyword(&self, keyword: &str) -> bool {
         !self.quoted && self.text == keyword
     }
@@ -72,7 +72,7 @@ impl Word {
         self.text.split(UNKNOWN).next().unwrap_or_default()
     }
 
-    /// Whether the word is an option whose name is known only at run time.
+    /// Returns true if the word is an option whose name is known only at run time.
     pub(super) fn is_unknown_option(&self) -> bool {
         let start = self.known_start();
         start.len() < self.text.len() && (start == "-" || start == "--")
@@ -91,7 +91,7 @@ impl Word {
     }
 }
 
-/// Whether a text can be the name of a shell variable.
+/// Returns true if a text can be the name of a shell variable.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())

@@ -1,8 +1,8 @@
-//! What the kinds of agents can do: one table for checks and for the reference.
+//! Abilities of the kinds of agents: one table for checks and for the reference.
 
 use super::{Ability, AgentConfig, AgentKind};
 
-/// Who can do what.
+/// The kinds of agents that have each ability.
 const ABILITIES: &[(Ability, &[AgentKind])] = {
     use AgentKind::{Claude, Codex, Command, Simulated};
     &[

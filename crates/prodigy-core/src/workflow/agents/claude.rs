@@ -8,7 +8,7 @@ use crate::agent::Prices;
 pub struct ClaudeAgent {
     /// The program and its first arguments.
     pub command: Vec<String>,
-    /// What steps that say nothing else ask of it.
+    /// The default options of steps that use it.
     pub options: AgentOptions,
     /// The directory of its settings and sessions, absolute or with `~/`.
     pub config_dir: Option<String>,

@@ -10,9 +10,9 @@ use crate::agent::Prices;
 pub struct CodexAgent {
     /// The program and its first arguments.
     pub command: Vec<String>,
-    /// What steps that say nothing else ask of it.
+    /// The default options of steps that use it.
     pub options: AgentOptions,
-    /// What its commands may touch, unless a step has a permission mode.
+    /// The write access of its commands, unless a step has a permission mode.
     pub sandbox: CodexSandbox,
     /// Values of its configuration, by dotted name.
     pub config: BTreeMap<String, serde_json::Value>,
@@ -22,7 +22,7 @@ pub struct CodexAgent {
     pub prices: Option<Prices>,
 }
 
-/// What the commands of Codex may touch.
+/// The write access of commands that Codex runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CodexSandbox {
     /// Nothing.

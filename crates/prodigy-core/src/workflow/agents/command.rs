@@ -6,20 +6,20 @@ use crate::failure::FailureKind;
 
 /// An agent that is any program.
 ///
-/// What it prints is its answer, and its exit code says whether it succeeded.
+/// Its output is its answer, and its exit code says whether it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandAgent {
     /// The program and its arguments. With `prompt: argument`, the prompt is added at the end.
     pub command: Vec<String>,
-    /// How the prompt reaches it.
+    /// The way the prompt reaches it.
     pub prompt: PromptBy,
-    /// What its exit codes mean; the others mean what they mean for any agent.
+    /// The meaning of its exit codes; the others mean what they mean for any agent.
     pub exit_codes: BTreeMap<i32, ExitMeaning>,
     /// The file that has its answer, relative to where it runs; without it, what it prints.
     pub result_file: Option<String>,
 }
 
-/// What an exit code of a program means.
+/// The meaning of a program's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitMeaning {
     /// The work is done.
@@ -28,7 +28,7 @@ pub enum ExitMeaning {
     Failure(FailureKind),
 }
 
-/// How a prompt reaches a program.
+/// The way a prompt reaches a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptBy {
     /// On standard input. It is not seen in a listing of processes and may be of any length.

@@ -1,17 +1,17 @@
-//! What an agent is asked to keep to.
+//! Options of an agent.
 
 use std::num::NonZeroU32;
 
 use crate::{diagnostic::Span, json_schema::Schema, template::Text};
 
-/// What an agent is asked to keep to, by its configuration or by a step.
+/// The options of an agent, set by its configuration or by a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentOptions {
     /// The model.
     pub model: Option<String>,
     /// The model to use while the other one is overloaded.
     pub fallback_model: Option<String>,
-    /// What it may do without asking.
+    /// The actions that it may take without asking.
     pub permission_mode: Option<PermissionMode>,
     /// The tools that it may use besides, in its own notation.
     pub allowed_tools: Option<Vec<String>>,
@@ -21,9 +21,9 @@ pub struct AgentOptions {
     pub max_turns: Option<NonZeroU32>,
     /// The most that one prompt may cost.
     pub max_budget_usd: Option<f64>,
-    /// What it is told besides its own system prompt.
+    /// The text that is added to its own system prompt.
     pub system_prompt: Option<Text>,
-    /// What its answer must satisfy.
+    /// The JSON Schema that its answer must satisfy.
     pub output_schema: Option<Schema>,
     /// Set if its answer is the verdict of a judge: an agent that can is given the form of one.
     pub is_judge: bool,
@@ -34,16 +34,16 @@ pub struct AgentOptions {
 /// A key that asks something of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenOption {
-    /// What it asks.
+    /// The ability that the key asks for.
     pub ability: Ability,
     /// Where the key stands.
     pub span: Span,
 }
 
-/// What an agent may do without asking.
+/// The actions that an agent may take without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// What its own settings say.
+    /// Those that its own settings allow.
     Default,
     /// Change files in the worktree.
     AcceptEdits,

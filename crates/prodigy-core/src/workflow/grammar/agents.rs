@@ -1,4 +1,4 @@
-//! How agents are configured.
+//! Configuration of agents.
 
 use super::{
     settings::TEXTS,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::failure::FailureKind;
 
-/// How an agent is run.
+/// The configuration of an agent.
 pub static AGENT: TaggedShape = TaggedShape {
     name: "agent",
     tag: "type",
@@ -19,7 +19,7 @@ pub static AGENT: TaggedShape = TaggedShape {
     ],
 };
 
-/// What an agent may do without asking.
+/// The words for the actions that an agent may take without asking.
 pub(super) const PERMISSION_MODES: Shape =
     Shape::Word(&["default", "acceptEdits", "plan", "bypass"]);
 

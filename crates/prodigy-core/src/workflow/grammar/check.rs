@@ -14,7 +14,7 @@ use crate::{
     yaml::{Key, Node, Yaml},
 };
 
-/// How many mistakes are listed; a file with more is the wrong file.
+/// The maximum number of reported mistakes; a file with more is the wrong file.
 const MAX_DIAGNOSTICS: usize = 1_000;
 
 /// Checks the structure of a whole workflow file.
@@ -48,7 +48,7 @@ pub fn check_record(node: &Node, record: &'static RecordShape, diagnostics: &mut
     checker.record(&Place::new(record.title, node.span), record, node);
 }
 
-/// What a value is called, and what to point at if the value itself has no text.
+/// The title of a value in messages, and the span to point at if the value has no text.
 struct Place {
     title: String,
     owner: Span,
@@ -84,7 +84,7 @@ struct Checker<'d> {
     diagnostics: &'d mut Vec<Diagnostic>,
     /// The records around the value, the outermost first.
     enclosing: Vec<&'static RecordShape>,
-    /// Whether the file must be whole; a file that extends another need not be.
+    /// Set if the file must be complete; a file that extends another need not be.
     complete: bool,
 }
 

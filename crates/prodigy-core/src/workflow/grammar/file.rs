@@ -108,7 +108,7 @@ pub static SETUP: RecordShape = RecordShape {
     rule: None,
 };
 
-/// How the output of a setup step becomes a variable.
+/// The capture of a setup step's output in a variable.
 pub static CAPTURE_OUTPUT: RecordShape = RecordShape {
     name: "capture_output",
     title: "a captured output",
@@ -271,7 +271,7 @@ pub static INPUT: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What a new worktree needs.
+/// The steps and files that a new worktree needs.
 pub static WORKTREE: RecordShape = RecordShape {
     name: "worktree",
     title: "`worktree`",
@@ -287,7 +287,7 @@ pub static WORKTREE: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What counts as an item's result.
+/// The definition of an item's result.
 pub static RESULT: RecordShape = RecordShape {
     name: "result",
     title: "`result`",

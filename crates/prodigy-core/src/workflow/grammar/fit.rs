@@ -1,4 +1,4 @@
-//! Whether a single value is what its shape asks for.
+//! Check of a single value against its shape.
 
 use super::{
     shape::{KeyNames, Shape},
@@ -46,7 +46,7 @@ pub(super) fn class(shape: &Shape) -> Option<Class> {
     }
 }
 
-/// Whether a value is what its shape asks for, if that takes no look inside.
+/// Returns true if a value fits its shape; always false for shapes of lists and mappings.
 pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
     let text = node.scalar_text();
     match shape {

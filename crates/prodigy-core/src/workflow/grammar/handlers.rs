@@ -1,4 +1,4 @@
-//! What happens after a step: handlers and judges.
+//! Follow-ups of a step: handlers and judges.
 
 use super::{
     shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape},
@@ -19,7 +19,7 @@ static COMMANDS: Shape = Shape::NonEmptyList(&Shape::Record(&HANDLER_STEP));
 
 const COMMAND_CHOICE: &[&[&str]] = &[&["shell", "claude"], &["commands"]];
 
-/// What to do when a step fails.
+/// The handler of a failed step.
 pub static HANDLER: RecordShape = RecordShape {
     name: "on_failure",
     title: "`on_failure`",
@@ -99,7 +99,7 @@ pub static VALIDATE: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What to do when a judge is not satisfied.
+/// The steps to run when a judge is not satisfied.
 pub static ON_INCOMPLETE: RecordShape = RecordShape {
     name: "on_incomplete",
     title: "`on_incomplete`",

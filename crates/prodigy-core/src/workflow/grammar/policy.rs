@@ -25,7 +25,7 @@ static RETRY_ON: KeyShape = KeyShape::new(
 )
 .or("all");
 
-/// How a step is tried again.
+/// The retry policy of a step.
 pub static RETRY: RecordShape = RecordShape {
     name: "retry",
     title: "`retry`",
@@ -54,7 +54,7 @@ pub static RETRY: RecordShape = RecordShape {
     rule: None,
 };
 
-/// How an item is tried again.
+/// The retry policy of an item.
 pub static RETRY_CONFIG: RecordShape = RecordShape {
     name: "retry_config",
     title: "`retry_config`",
@@ -73,7 +73,7 @@ pub static RETRY_CONFIG: RecordShape = RecordShape {
     rule: None,
 };
 
-/// How waits between tries grow.
+/// The growth of the waits between attempts.
 pub static BACKOFF: TaggedShape = TaggedShape {
     name: "backoff",
     tag: "type",
@@ -147,7 +147,7 @@ static BACKOFF_FIBONACCI: RecordShape = RecordShape {
     rule: None,
 };
 
-/// What to do when items fail.
+/// The policy for failed items.
 pub static ERROR_POLICY: RecordShape = RecordShape {
     name: "error_policy",
     title: "`error_policy`",
@@ -305,7 +305,7 @@ pub static BUDGET: RecordShape = RecordShape {
 
 const USD: Shape = Shape::Number { min: 0.0, max: f64::MAX };
 
-/// What to do at the usage limit of an agent.
+/// The policy for an agent's usage limit.
 pub static QUOTA: RecordShape = RecordShape {
     name: "quota",
     title: "`quota`",

@@ -1,4 +1,4 @@
-//! What steps may reach of the machine.
+//! Keys of the sandbox: access of steps to the machine.
 
 use super::{
     settings::TEXTS,

@@ -1,11 +1,11 @@
-//! What stands at the top of a file: environment, secrets, parameters, agents.
+//! Keys at the top of a file: environment, secrets, parameters, agents.
 
 use super::agents::AGENT;
 use super::policy::{BUDGET, QUOTA};
 use super::sandbox::SANDBOX;
 use super::shape::{Choice, KeyNames, KeyShape, RecordShape, Shape};
 
-/// How captured output can be read.
+/// The formats in which captured output can be read.
 pub(super) const FORMATS: &[&str] = &["string", "number", "json", "lines", "boolean"];
 
 /// Environment variables.

@@ -1,11 +1,11 @@
-//! What a value in a workflow file may look like.
+//! Shapes of the values in a workflow file.
 
 use crate::{diagnostic::Diagnostic, yaml::Node};
 
 /// The largest whole number that a count may have.
 pub(super) const LARGEST: i64 = u32::MAX as i64;
 
-/// What a value may look like.
+/// The shape of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// `true` or `false`.
@@ -42,9 +42,9 @@ pub enum Shape {
     WordOr {
         /// The words.
         words: &'static [&'static str],
-        /// What the other form starts with, e.g. `custom:`.
+        /// The start of the other form, e.g. `custom:`.
         prefix: &'static str,
-        /// What stands behind the prefix, as shown to people, e.g. `NAME`.
+        /// The part behind the prefix, as shown to people, e.g. `NAME`.
         rest: &'static str,
     },
     /// A list, maybe empty.
@@ -53,9 +53,9 @@ pub enum Shape {
     NonEmptyList(&'static Self),
     /// A mapping whose keys the author chooses.
     Table {
-        /// What the keys must be.
+        /// The names that the keys may have.
         names: KeyNames,
-        /// What each value looks like.
+        /// The shape of each value.
         value: &'static Self,
     },
     /// A mapping with these keys and no others.
@@ -70,7 +70,7 @@ pub enum Shape {
     Any,
 }
 
-/// What keys that the author chooses must be.
+/// The names that keys chosen by the author may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyNames {
     /// Any text that is not empty.
@@ -88,26 +88,26 @@ pub enum KeyNames {
 pub struct RecordShape {
     /// The name in the schema and the reference, e.g. `step`.
     pub name: &'static str,
-    /// What messages call it, e.g. "a step" or "`map`".
+    /// The name in messages, e.g. "a step" or "`map`".
     pub title: &'static str,
-    /// What it is, in one sentence.
+    /// The description, in one sentence.
     pub doc: &'static str,
     /// The keys, in groups, so that records can share some of them.
     pub groups: &'static [&'static [KeyShape]],
     /// Keys that exclude each other.
     pub choice: Option<Choice>,
-    /// What the tables cannot say.
+    /// A check of rules that the tables cannot express.
     pub rule: Option<fn(&Node, &mut Vec<Diagnostic>)>,
 }
 
 /// Keys that exclude each other: those of one alternative may stand together.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// What messages call it, e.g. "action".
+    /// The name in messages, e.g. "action".
     pub what: &'static str,
     /// The alternatives.
     pub alternatives: &'static [&'static [&'static str]],
-    /// Whether one of them must be there.
+    /// Set if one of them must be present.
     pub required: bool,
 }
 
@@ -129,13 +129,13 @@ pub struct KeyShape {
     pub name: &'static str,
     /// Other names that mean the same.
     pub aliases: &'static [&'static str],
-    /// What the value looks like.
+    /// The shape of the value.
     pub shape: Shape,
-    /// Whether it must be there.
+    /// Set if the key must be present.
     pub required: bool,
-    /// What is used when it is not there, as shown in the reference; empty for nothing.
+    /// The default value, as shown in the reference; empty for none.
     pub default: &'static str,
-    /// What it means, in one sentence.
+    /// The meaning, in one sentence.
     pub doc: &'static str,
     /// If set: the key still works, and this says what to write instead.
     pub deprecated: Option<&'static str>,

@@ -74,7 +74,7 @@ const SEED: KeyShape =
     KeyShape::new("seed", Shape::Integer { min: 0, max: i64::MAX }, "Fixes what is random.")
         .or("0");
 
-/// What the agents of a rehearsal do where no rule decides.
+/// The work of agents in a rehearsal where no rule decides.
 static SIMULATED_WORK: RecordShape = RecordShape {
     name: "default",
     title: "`default`",
@@ -116,7 +116,7 @@ static WHEN: &[KeyShape] = &[
     .or("every attempt"),
 ];
 
-/// What the agent does.
+/// The keys of the simulated agent's work.
 static WORK: &[KeyShape] = &[
     KeyShape::new("answer", Shape::Text, "What it answers, or the message of an error.")
         .or("`done`"),
@@ -138,7 +138,7 @@ static WORK: &[KeyShape] = &[
     KeyShape::new("model", Shape::Text, "The model it says it used.").or("`simulated`"),
 ];
 
-/// What goes wrong.
+/// The keys of a fault.
 static TROUBLE: &[KeyShape] = &[
     KeyShape::new("fault", Shape::Word(SimulatedFault::WORDS), "What goes wrong.").or("nothing"),
     KeyShape::new("probability", Shape::Number { min: 0.0, max: 1.0 }, "How likely that is.")

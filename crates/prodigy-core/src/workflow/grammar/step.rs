@@ -55,7 +55,7 @@ pub static HANDLER_STEP: RecordShape = RecordShape {
     rule: Some(both_places),
 };
 
-/// What a step can do.
+/// The keys of the actions.
 static ACTIONS: &[KeyShape] = &[
     KeyShape::new(
         "shell",
@@ -69,7 +69,7 @@ static ACTIONS: &[KeyShape] = &[
     KeyShape::new("foreach", Shape::Record(&FOREACH), "Runs steps for each of some values."),
 ];
 
-/// What goes with any action.
+/// The keys that go with any action.
 static MODIFIERS: &[KeyShape] = &[
     KeyShape::new(
         "id",
@@ -202,7 +202,7 @@ static MODIFIERS: &[KeyShape] = &[
     .only_beside(&["effects"]),
 ];
 
-/// What goes with steps that run an agent.
+/// The keys that go with steps that run an agent.
 static AGENT_MODIFIERS: &[KeyShape] = &[
     KeyShape::new(
         "output_schema",
@@ -312,7 +312,7 @@ pub static FOREACH: RecordShape = RecordShape {
     rule: None,
 };
 
-/// How one output becomes a variable.
+/// The capture of one output in a variable.
 pub static CAPTURE: RecordShape = RecordShape {
     name: "capture",
     title: "`capture`",

@@ -78,12 +78,12 @@ pub(super) fn found(node: &Node) -> String {
     }
 }
 
-/// Whether text would be `true` or `false` if it had no quotes.
+/// Returns true if the text would be `true` or `false` without quotes.
 pub(super) fn is_bool(text: &str) -> bool {
     text == "true" || text == "false"
 }
 
-/// Whether text would be a number if it had no quotes.
+/// Returns true if the text would be a number without quotes.
 pub(super) fn looks_like_a_number(text: &str) -> bool {
     text.len() <= SHOWN && text.parse::<f64>().is_ok_and(f64::is_finite)
 }

@@ -1,4 +1,4 @@
-//! What a step does.
+//! Lowering of a step's action.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! How the agents of a workflow are run.
+//! Lowering of the configuration of agents.
 
 use std::collections::BTreeMap;
 

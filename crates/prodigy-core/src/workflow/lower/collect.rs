@@ -1,6 +1,6 @@
 //! Finding all names of a workflow before any text is read.
 //!
-//! Whether `${x}` is a variable depends on what any step of the phase captures, so
+//! The name in `${x}` is a variable if any step of the phase captures it, so
 //! the captured names and the step ids are collected first.
 
 use std::collections::BTreeSet;

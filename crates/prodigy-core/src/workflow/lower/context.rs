@@ -1,4 +1,4 @@
-//! What lowering carries along: the sources, what was found wrong, what is known.
+//! The state of a lowering: the sources, the diagnostics, the known names.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! How far what a step does reaches.
+//! Lowering of the reach of a step's side effects.
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     yaml::{self, Key, Node},
 };
 
-/// What `effects` may say.
+/// The values of `effects`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Nothing,

@@ -1,4 +1,4 @@
-//! What happens when items fail: `error_policy` and the same keys at the top of the file.
+//! Lowering of the policy for failed items: `error_policy` and the same keys at the top level.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     yaml::Node,
 };
 
-/// How many items must have finished before the share of failures is judged, if nobody says.
+/// The default number of items that must have finished before `failure_threshold` applies.
 const MIN_ITEMS: u32 = 10;
 
-/// How many failures a batch has if nobody says.
+/// The default number of failures in a batch.
 const BATCH: NonZeroU32 = at_least_one(10);
 
 const ACTIONS: &[(&str, OnItemFailure)] = &[

@@ -39,7 +39,7 @@ impl<'n> Fields<'n> {
         self.rest.iter().find(|(key, _)| key.text == name).map(|(_, node)| node)
     }
 
-    /// Whether a key is there that nobody has taken.
+    /// Returns true if a key is present and not taken yet.
     pub(super) fn has(&self, name: &str) -> bool {
         self.peek(name).is_some()
     }

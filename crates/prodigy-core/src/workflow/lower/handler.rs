@@ -1,4 +1,4 @@
-//! What happens when a step fails: every shape of `on_failure`.
+//! Lowering of `on_failure` in all its shapes.
 
 use std::num::NonZeroU32;
 

@@ -14,7 +14,7 @@ use crate::{
     yaml::Node,
 };
 
-/// How many items are worked on at once if nobody says.
+/// The default maximum number of items in flight.
 const MAX_PARALLEL: NonZeroU32 = at_least_one(10);
 
 const ISOLATIONS: &[(&str, Isolation)] =
@@ -123,7 +123,7 @@ impl Lower<'_> {
 
     /// Reads an input that is only a text.
     ///
-    /// Whether it is a file or a command is decided when it is known which files
+    /// The choice between a file and a command is made when it is known which files
     /// exist. A value inserted before that could turn a file into a command, so a
     /// text with values must say what it is, unless it can only be a file.
     fn guess(&mut self, node: &Node, scope: &Scope) -> Option<MapInput> {

@@ -1,4 +1,4 @@
-//! What agents are asked to keep to.
+//! Lowering of the options of agents.
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{

@@ -255,7 +255,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a value is nothing, or holds nothing somewhere, which TOML has no word for.
+/// Returns true if a value is null or contains null, which TOML cannot express.
 fn has_null(node: &Node) -> bool {
     match &node.value {
         Yaml::Null => true,

@@ -148,7 +148,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether text can stand in `${…}` as a name, in a shell text too.
+/// Returns true if text can stand in `${…}` as a name, in a shell text too.
 fn is_identifier(text: &str) -> bool {
     let mut letters = text.chars();
     letters.next().is_some_and(|letter| letter.is_ascii_alphabetic() || letter == '_')

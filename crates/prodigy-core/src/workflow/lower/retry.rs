@@ -11,7 +11,7 @@ use crate::{
     yaml::{Node, Yaml},
 };
 
-/// How often something is tried if nobody says.
+/// The default maximum number of attempts.
 const ATTEMPTS: NonZeroU32 = at_least_one(3);
 
 /// The first wait if nobody says.

@@ -1,4 +1,4 @@
-//! What steps may reach of the machine.
+//! Lowering of the sandbox.
 
 use super::context::Lower;
 use crate::{workflow::SandboxConfig, yaml::Node};

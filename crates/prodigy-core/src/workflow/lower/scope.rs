@@ -24,9 +24,9 @@ pub(super) struct Scope {
     pub(super) names: Names,
     /// Those that are still known when an item's attempt is over, if this is about items.
     pub(super) lasting: Option<BTreeSet<String>>,
-    /// Whether what runs here is for many items at once.
+    /// Set if a step here runs for many items at once.
     pub(super) is_shared: bool,
-    /// Whether agents here leave their work uncommitted unless their step says otherwise.
+    /// Set if agents here leave their work uncommitted unless their step says otherwise.
     pub(super) leaves_uncommitted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What stands at the top of a file: environment, secrets, profiles.
+//! Lowering of the keys at the top of a file: environment, secrets, profiles.
 
 use std::collections::BTreeMap;
 

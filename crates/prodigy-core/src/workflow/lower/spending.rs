@@ -1,4 +1,4 @@
-//! What may be spent, and what to do at a usage limit.
+//! Lowering of the spending limits and of the policy for usage limits.
 
 use super::context::Lower;
 use crate::{

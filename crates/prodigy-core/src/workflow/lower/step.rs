@@ -12,7 +12,7 @@ use crate::{
     yaml::{Node, Yaml},
 };
 
-/// How captured output may be read.
+/// The formats in which captured output may be read.
 pub(super) const FORMATS: &[(&str, CaptureFormat)] = &[
     ("string", CaptureFormat::String),
     ("number", CaptureFormat::Number),

@@ -12,7 +12,7 @@ use crate::{
 /// The percentage that counts as done if nobody says.
 const THRESHOLD: f64 = 100.0;
 
-/// How often an incomplete step is completed if nobody says.
+/// The default maximum number of times that `on_incomplete` runs.
 const ATTEMPTS: NonZeroU32 = at_least_one(2);
 
 impl Lower<'_> {

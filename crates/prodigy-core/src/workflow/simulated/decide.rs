@@ -1,4 +1,4 @@
-//! What the simulated agent does for one prompt.
+//! Choice of the simulated agent's work for one prompt.
 
 use std::{borrow::Cow, num::NonZeroU32};
 
@@ -39,11 +39,11 @@ pub struct SimulatedRequest<'a> {
     pub judgement: u32,
     /// The name of the conversation.
     pub session: &'a str,
-    /// Whether the step fails without a commit.
+    /// Set if the step fails without a commit.
     pub commit_required: bool,
-    /// How the answer is read.
+    /// The format in which the answer is read.
     pub format: CaptureFormat,
-    /// What the answer must satisfy.
+    /// The JSON Schema that the answer must satisfy.
     pub schema: Option<&'a Schema>,
     /// The model to use.
     pub model: Option<&'a str>,

@@ -1,9 +1,9 @@
-//! What can go wrong with the simulated agent.
+//! Faults of the simulated agent.
 
 /// Defines the faults once: for the type, the words, their meaning and what they lead to.
 macro_rules! faults {
     ($($(#[doc = $doc:literal])+ $fault:ident = $word:literal ($code:literal);)*) => {
-        /// What goes wrong with the simulated agent.
+        /// A fault of the simulated agent.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum SimulatedFault {
             $($(#[doc = $doc])+ $fault,)*
@@ -64,7 +64,7 @@ faults! {
     MaxTurns = "max_turns" ("`turn_limit`");
     /// It spends all the money that it may.
     OverBudget = "over_budget" ("`budget_exceeded`");
-    /// What it says at the end cannot be read.
+    /// Its output at the end cannot be read.
     Garbage = "garbage" ("`output_unparseable`");
     /// It says it succeeded, without having taken a turn.
     ZeroTurns = "zero_turns" ("`agent_error`");
@@ -74,7 +74,7 @@ faults! {
     NoCommit = "no_commit" ("none; `commit_required` finds out: `no_commit`");
     /// It also writes a file that every item writes, each another text.
     Conflict = "conflict" ("`merge_conflict`, if another item was faster");
-    /// What it answers does not satisfy the step's `output_schema`.
+    /// Its answer does not satisfy the step's `output_schema`.
     SchemaMismatch = "schema_mismatch" ("`schema_invalid`");
     /// As a judge it finds the work incomplete, with `result` as its verdict. `times` counts
     /// judgements of one step of one item; where it judges nothing, it does not strike.

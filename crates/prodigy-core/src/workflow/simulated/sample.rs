@@ -1,11 +1,11 @@
-//! What is made up in a rehearsal, so that a step can go on.
+//! Sample values for a rehearsal, so that a step can continue.
 
 use serde_json::{Map, Value, json};
 
 use super::{SimulatedEdit, SimulatedRequest, SimulatedWork, USUAL_ANSWER};
 use crate::{capture::CaptureFormat, ids::safe_name, json_schema::Schema};
 
-/// How deep a made-up value may be.
+/// The maximum depth of a sample value.
 const DEEPEST: usize = 32;
 
 /// Returns work with everything that the step needs and nobody has said.

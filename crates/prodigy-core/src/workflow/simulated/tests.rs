@@ -1,4 +1,4 @@
-//! What the simulated agent decides.
+//! Tests of the simulated agent's decisions.
 
 use serde_json::{Value, json};
 

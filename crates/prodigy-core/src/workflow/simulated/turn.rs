@@ -1,4 +1,4 @@
-//! What the process of the simulated agent reads: a rule with everything decided and filled in.
+//! The input of the simulated agent's process: a rule with everything decided and filled in.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,11 +13,11 @@ pub struct SimulatedEdit {
     pub path: String,
     /// The text.
     pub content: String,
-    /// Whether to append instead of replace.
+    /// Set to append instead of replace.
     pub append: bool,
 }
 
-/// What the simulated agent does for one prompt.
+/// The simulated agent's work for one prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedTurn {
@@ -26,13 +26,13 @@ pub struct SimulatedTurn {
     /// The model it says it uses.
     #[serde(default = "model")]
     pub model: String,
-    /// What it answers, or the message of an error.
+    /// The answer, or the message of an error.
     #[serde(default)]
     pub answer: String,
     /// Its answer as data.
     #[serde(default)]
     pub result: Option<Value>,
-    /// How long it takes, in milliseconds.
+    /// The duration, in milliseconds.
     #[serde(default)]
     pub delay_ms: u64,
     /// Files it writes.
@@ -41,24 +41,24 @@ pub struct SimulatedTurn {
     /// The message of its commit.
     #[serde(default)]
     pub commit: Option<String>,
-    /// What it says it cost.
+    /// The cost that it reports.
     #[serde(default)]
     pub cost_usd: f64,
-    /// What it says it used.
+    /// The token usage that it reports.
     #[serde(default)]
     pub tokens: Usage,
-    /// How many turns it says it took.
+    /// The number of turns that it reports.
     #[serde(default = "one")]
     pub turns: u32,
-    /// How many bytes it prints before it does its work.
+    /// The number of bytes that it prints before its work.
     #[serde(default)]
     pub noise: u64,
-    /// How it ends.
+    /// The end of the turn.
     #[serde(default)]
     pub end: SimulatedEnd,
 }
 
-/// How a turn of the simulated agent ends.
+/// The end of a turn of the simulated agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SimulatedEnd {
@@ -83,7 +83,7 @@ pub enum SimulatedEnd {
     MaxTurns,
     /// It spent all the money that it may.
     OverBudget,
-    /// What it says cannot be read.
+    /// Its output cannot be read.
     Garbage,
 }
 

@@ -39,7 +39,7 @@ struct Office {
     world: World,
     policy: Arc<Policy>,
     workflow: &'static str,
-    /// Who is about to replay.
+    /// The person who is about to replay.
     replayer: Option<&'static str>,
     trail: RefCell<Vec<NewRecord>>,
     is_trail_broken: bool,

@@ -28,7 +28,7 @@ pub(super) struct World {
     spool: Spool,
     journal: RefCell<Journal>,
     places: HashMap<ItemId, usize>,
-    /// How many seconds have passed.
+    /// The number of seconds that have passed.
     now: Cell<i64>,
 }
 

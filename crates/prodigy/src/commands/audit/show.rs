@@ -113,7 +113,7 @@ pub(super) fn run(
 #[derive(Default)]
 struct LeftOut {
     count: u64,
-    /// Why the first of them cannot be.
+    /// The reason that the first of them cannot be read.
     first: Option<String>,
 }
 

@@ -33,11 +33,11 @@ pub(crate) struct VerifyAuditArgs {
     json: bool,
 }
 
-/// What was found, in words.
+/// The result of a verification, in words.
 struct Finding {
     status: &'static str,
     line: String,
-    /// What an append left that was cut off.
+    /// More lines: the remains of an interrupted append, and the irregularities of a review.
     left: Vec<String>,
     is_whole: bool,
 }

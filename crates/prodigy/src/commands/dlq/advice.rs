@@ -1,4 +1,4 @@
-//! What to do about a dead letter.
+//! Advice on dead letters, by the reason of the failure.
 
 use prodigy_core::failure::FailureKind;
 

@@ -30,7 +30,7 @@ use crate::{
     output::Output,
 };
 
-/// What is answered, and how it is signed.
+/// The approval to answer, and the key to sign with.
 #[derive(clap::Args, Debug)]
 pub(crate) struct AnswerArgs {
     /// The job

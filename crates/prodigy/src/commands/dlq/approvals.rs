@@ -89,11 +89,11 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-/// What somebody has to agree to.
+/// A pending approval of an entry's replay.
 pub(super) struct Request<'a> {
     entry: &'a DeadLetteredItem,
     agreement: Agreement<'a>,
-    /// Why somebody has to agree, and what is known of the entry.
+    /// The reasons for the approval, and the facts about the entry.
     why: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct ApproveArgs {
     #[command(flatten)]
     answer: AnswerArgs,
 
-    /// Why; it is recorded
+    /// The reason to record
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }

@@ -1,4 +1,4 @@
-//! What decides over the dead letters of a job, and who asks.
+//! The context of replay decisions over a job's dead letters.
 
 use std::{path::Path, sync::Arc};
 
@@ -31,7 +31,7 @@ use crate::{
     workflow_file::{self, File},
 };
 
-/// What decides over the dead letters of a job, and who asks.
+/// The context of replay decisions over a job's dead letters.
 pub(super) struct Authority {
     layout: Layout,
     job: JobId,
@@ -41,9 +41,9 @@ pub(super) struct Authority {
     pub(super) repo: Repo,
     /// The policy in force.
     pub(super) policy: PolicyInForce,
-    /// What a replay would run with, as far as that can be told.
+    /// The run facts of a replay, as far as they are known.
     pub(super) run: Option<RunFacts>,
-    /// Who asks.
+    /// The name of the person who runs the command.
     pub(super) by: String,
 }
 

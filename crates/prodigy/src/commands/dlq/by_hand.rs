@@ -25,7 +25,7 @@ pub(crate) struct NamedArgs {
     #[arg(required = true, value_name = "ITEM")]
     pub(super) items: Vec<String>,
 
-    /// Why; it is recorded
+    /// The reason to record
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: String,
 }

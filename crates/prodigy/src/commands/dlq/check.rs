@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
     Ok(if is_known { Exit::Success } else { Exit::Failure })
 }
 
-/// What says how an item gets on, once it is known what it changed outside.
+/// Shows the next command for an item, once its side effects are known.
 struct Next<'a> {
     program: String,
     job: &'a JobId,

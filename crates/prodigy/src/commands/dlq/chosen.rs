@@ -124,7 +124,7 @@ pub(super) struct Chosen {
     classes: Vec<Class>,
     signatures: Vec<String>,
     since: Option<Timestamp>,
-    /// How many of them at most.
+    /// The most entries to select.
     pub(super) limit: Option<usize>,
 }
 

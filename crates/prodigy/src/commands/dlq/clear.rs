@@ -33,7 +33,7 @@ pub(crate) struct ClearArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Why, for the journal
+    /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "cleared")]
     reason: String,
 
@@ -97,12 +97,12 @@ pub(in crate::commands) fn clear_closed(
     authority.amend(None, &items, &amendment, identity, reason).map(drop)
 }
 
-/// What there is to delete.
+/// The entries to delete.
 struct Found {
     items: Vec<(ItemId, EntryStatus)>,
-    /// How many of them are open.
+    /// The number of open entries among them.
     open: usize,
-    /// How many stay.
+    /// The number of entries that stay.
     kept: usize,
 }
 

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output};
 
-/// Give an item other data, with which it can be replayed
+/// Edit an item's input
 ///
-/// What the item was before stays in the job's files, and the entry remembers each change. An
-/// entry in quarantine can be replayed afterwards.
+/// The previous data stays in the job's files, and the entry records each change. A quarantined
+/// entry can be replayed afterwards.
 #[derive(clap::Args, Debug)]
 pub(crate) struct EditArgs {
     /// The job
@@ -26,7 +26,7 @@ pub(crate) struct EditArgs {
     /// The item, by id or by key
     item: String,
 
-    /// Why; it is recorded
+    /// The reason to record
     #[arg(long, value_name = "TEXT")]
     reason: String,
 
@@ -48,7 +48,7 @@ struct DataArgs {
 
     /// Set one field, e.g. `path=src/main.rs` or `options.depth=3` (can be repeated)
     ///
-    /// What is JSON is taken as such, everything else as text.
+    /// A value that is JSON is used as JSON, any other as text.
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     fields: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Why an entry is decided over as it is: what `prodigy policy explain` shows.
+//! The explanation of a replay decision, as `prodigy policy explain` shows it.
 
 use prodigy_core::{
     dlq::DeadLetteredItem,

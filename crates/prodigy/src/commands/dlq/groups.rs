@@ -11,7 +11,7 @@ use prodigy_core::{
 };
 use prodigy_engine::dlq::Heading;
 
-/// What counts as recent.
+/// The age up to which an entry counts as recent.
 const RECENT: Duration = Duration::from_secs(3600);
 
 /// The dead letters of one cause.
@@ -22,9 +22,9 @@ pub(super) struct Group {
     pub(super) reason: FailureKind,
     pub(super) class: Class,
     pub(super) count: u64,
-    /// How many the policy lets be replayed as they are.
+    /// The number of entries that the policy lets be replayed without a change.
     pub(super) replayable: u64,
-    /// How many died within the last hour.
+    /// The number of entries that failed within the last hour.
     pub(super) recent: u64,
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
@@ -49,7 +49,7 @@ impl Groups {
         Self { now, by_signature: HashMap::new(), open: 0, replaying: 0, resolved: 0, dropped: 0 }
     }
 
-    /// Takes in an entry and what the policy says; closed ones are only counted.
+    /// Adds an entry and the policy's verdict; closed entries are only counted.
     pub(super) fn take(&mut self, job: &JobId, heading: &Heading, verdict: Option<Verdict>) {
         match heading.status {
             EntryStatus::Open => self.open += 1,

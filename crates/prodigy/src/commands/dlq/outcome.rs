@@ -1,4 +1,4 @@
-//! What was decided over dead letters, in words.
+//! Replay decisions over dead letters, in words.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{commands::jobs::second, output::Output, report::count};
 /// The most items that are named behind one reason.
 pub(super) const NAMED: usize = 5;
 
-/// What was decided over one entry.
+/// The replay decision over one entry.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) item: ItemId,

@@ -41,7 +41,7 @@ pub(crate) struct PlanReplayArgs {
     #[command(flatten)]
     which: WhichArgs,
 
-    /// Why it would be replayed, for `--force`
+    /// The reason for the replay, as `--force` needs one
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

@@ -58,12 +58,12 @@ pub(super) struct Meant {
     asked_at: Timestamp,
 }
 
-/// What is not decided over.
+/// The selected entries without a decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Passed {
-    /// How many are under way already: whoever replayed them is gone.
+    /// The number of interrupted replays: the process that ran them is gone.
     pub(super) interrupted: u32,
-    /// How many were replayed by somebody else meanwhile.
+    /// The number of entries that another process replayed in the meantime.
     pub(super) meanwhile: u32,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct QuarantineArgs {
     #[command(flatten)]
     named: NamedArgs,
 
-    /// Who looks after them
+    /// The owner of the entries
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 }

@@ -44,7 +44,7 @@ impl Letters {
     }
 }
 
-/// What the policy says about the entries of a job.
+/// The policy's verdicts on the entries of a job.
 pub(super) struct Reading {
     bench: Option<Bench>,
     now: Timestamp,
@@ -147,7 +147,7 @@ fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
 /// The jobs whose dead letters are asked for; the next one stands last.
 pub(super) struct Jobs {
     left: Vec<(Layout, JobId)>,
-    /// How many could not be read, or only in part.
+    /// The number of queues that could not be read, or only in part.
     pub(super) skipped: u32,
 }
 
@@ -176,7 +176,7 @@ impl Jobs {
     }
 }
 
-/// What is left after as many entries as were asked for.
+/// The entries beyond the requested number.
 pub(super) enum Left {
     /// Nothing.
     Nothing,

@@ -20,7 +20,7 @@ pub(crate) struct RejectArgs {
     #[command(flatten)]
     answer: AnswerArgs,
 
-    /// Why; it is recorded
+    /// The reason to record
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

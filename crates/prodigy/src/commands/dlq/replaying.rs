@@ -1,4 +1,4 @@
-//! What becomes of the dead letters that are not simply replayed.
+//! The dead letters of a retry that are not simply replayed.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ use crate::{
     report::{count, exit_code::RetryRest},
 };
 
-/// What becomes of the dead letters that are meant.
+/// The decisions over the selected dead letters.
 pub(super) struct Plan {
     /// Those that are replayed.
     pub(super) wanted: Wanted,
@@ -42,7 +42,7 @@ pub(super) struct Plan {
     denied: Vec<Outcome>,
     /// All of them.
     outcomes: Outcomes,
-    /// What is not replayed.
+    /// The entries that are not replayed.
     refused: Outcomes,
     pub(super) passed: Passed,
 }
@@ -148,7 +148,7 @@ fn tell(heading: &Heading, out: &mut Output) {
     out.note(format_args!("· {item_id}  {reason_code} after {after}: {error_pattern}"));
 }
 
-/// Who handles what is not replayed, and why.
+/// The context in which entries that are not replayed are handled.
 pub(super) struct Handling<'a> {
     pub(super) authority: &'a Authority,
     pub(super) program: &'a str,

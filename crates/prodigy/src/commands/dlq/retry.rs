@@ -77,7 +77,7 @@ pub(crate) struct RetryArgs {
     #[arg(long)]
     canary: bool,
 
-    /// Why it is replayed; it is recorded
+    /// The reason to record for the replay
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{cli::Args, commands::jobs::second, error::CliError, exit::Exit, output::Output};
 
-/// Count the items that were given up
+/// Count dead letters by status and reason
 ///
-/// What they died of is counted for entries that are not closed; attempts and costs are
-/// those of all entries. The job may be running.
+/// Reasons are counted for entries that are not closed; attempts and costs are those of all
+/// entries. The job may be running.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LetterStatsArgs {
     /// The job [default: all jobs of this repository]
@@ -51,7 +51,7 @@ pub(super) fn run(
     Ok(jobs.exit())
 }
 
-/// What was counted.
+/// The counts of dead letters.
 struct Tally {
     jobs: u32,
     groups: Groups,

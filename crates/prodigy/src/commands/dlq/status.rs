@@ -27,16 +27,16 @@ use crate::{
     trust::{self, ContentSource, RepoContent},
 };
 
-/// Say how dead letters are doing, and whether somebody must hear of it
+/// Show DLQ health and alerts
 ///
-/// What is worth an alert stands in `alerts` of `.prodigy/replay-policy.yml`. Without it, these
-/// are: more than 5 items that die per minute and 3 times as many as usual, more than 20% of
-/// replays denied, not knowing for 30 minutes what an item changed outside, more than 5% of
-/// entries without a known reason, an entry that is open for a day, and an audit trail that is
-/// not what was recorded. How many entries there are is no reason by itself.
+/// The thresholds of alerts are in `alerts` of `.prodigy/replay-policy.yml`. The defaults are: more
+/// than 5 new dead letters per minute and 3 times as many as usual, more than 20% of replays
+/// denied, a side effect unknown for 30 minutes, more than 5% of entries without a known reason,
+/// an entry that is open for a day, and an audit trail that is not what was recorded. The number
+/// of entries alone raises no alert.
 ///
-/// Exit codes: with `--check`, 0 if all is well, 1 if there is an alert, 2 if nobody knows what
-/// happened: a change outside is unknown for too long, or the audit trail is broken.
+/// Exit codes: with `--check`, 0 if all is well, 1 if there is an alert, 2 if a side effect is
+/// unknown for too long or the audit trail is broken.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusArgs {
     /// The job [default: all jobs of this repository]
@@ -66,8 +66,8 @@ struct Status<'a> {
     job: Option<&'a JobId>,
     vitals: Vitals,
     alerts: Vec<Alert>,
-    /// How many records the audit trail has, if it can be relied on and there is a repository
-    /// to check it against.
+    /// The number of records of the audit trail, if it is intact and there is a repository to
+    /// check it against.
     records: Option<u64>,
     program: String,
     /// Some entries could not be read.

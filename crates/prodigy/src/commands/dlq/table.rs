@@ -14,7 +14,7 @@ use crate::{
 const BATCH: usize = 500;
 /// The least room for the last column; with less, columns that can be spared are left out.
 const LEAST_TEXT: usize = 28;
-/// What stands between two columns.
+/// The width of the gap between two columns.
 const GAP: usize = 2;
 
 /// A table whose last column is text that takes what room there is.

@@ -1,4 +1,4 @@
-//! How dead letters are put into words and into JSON.
+//! Dead letters in words and in JSON.
 
 use prodigy_core::{dlq::EntryStatus, failure::Class, ids::JobId, replay::Verdict};
 use prodigy_engine::dlq::Heading;

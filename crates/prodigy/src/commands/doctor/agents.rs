@@ -13,7 +13,7 @@ use crate::{
     trust::{self, RepoContent},
 };
 
-/// How long an agent may take to say its version.
+/// The timeout of an agent's version query.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Says which agents are there; a workflow may need none of them.

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 
-/// How many looks, a few in each second, find an abandoned job before following ends.
+/// The number of polls, a few per second, that must find a job abandoned before following ends.
 const PATIENCE: u32 = 5;
 
-/// Whether to wait for more.
+/// The choice to end at the last event, or to wait for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// Show what there is.
@@ -103,11 +103,11 @@ pub(in crate::commands) fn is_end(event: &Event) -> bool {
     matches!(event, Event::JobCompleted { .. } | Event::JobFailed { .. } | Event::JobPaused { .. })
 }
 
-/// Why the following stopped.
+/// The reason that following stopped.
 pub(in crate::commands) enum Stopped {
     /// The journal could not be read.
     Store(store::Error),
-    /// What was read could not be shown.
+    /// The output failed.
     Cli(CliError),
 }
 
@@ -133,7 +133,7 @@ impl From<CliError> for Stopped {
     }
 }
 
-/// What has been seen and what is shown of it.
+/// The state of a listing: the records seen, and the lines shown of them.
 struct View<'a> {
     filter: Filter,
     lines: Lines,
@@ -149,7 +149,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Takes in a record.
+    /// Handles a record, and shows it if it matches the filter.
     fn take(&mut self, record: &Record) -> Result<(), CliError> {
         self.lines.see(record);
         if !self.filter.wants(record) {

@@ -72,11 +72,11 @@ pub(super) fn run(args: &Args, command: &StatsArgs, out: &mut Output) -> Result<
 /// The failures of a job, counted.
 #[derive(Debug, Default, Serialize)]
 struct ErrorStatistics {
-    /// How many failures there were, each counted once.
+    /// The number of failures, each counted once.
     failures: u64,
     failed_steps: u64,
     failed_attempts: u64,
-    /// How many attempts of items were made because one before failed.
+    /// The number of retries of items.
     retries: u64,
     dead_letters: u64,
     skipped_items: u64,
@@ -85,7 +85,7 @@ struct ErrorStatistics {
 }
 
 impl ErrorStatistics {
-    /// Takes in an event.
+    /// Counts an event.
     fn count(&mut self, event: &Event) {
         if let Event::StepFailed { failure, .. } = event {
             self.failed_steps += 1;

@@ -1,4 +1,4 @@
-//! What makes sense after a look at a job.
+//! The suggested next command for a job.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is known of jobs that were purged.
+//! The records of purged jobs.
 
 use prodigy_core::ids::JobId;
 use prodigy_engine::store::{Layout, PurgeRecord, PurgedPart};
@@ -17,7 +17,7 @@ use crate::{
     output::{Output, one_line},
 };
 
-/// How many jobs are named.
+/// The most jobs named in the note.
 const NAMED: usize = 3;
 
 /// Returns the jobs that a purge ended, as JSON.

@@ -54,7 +54,7 @@ pub(crate) struct RemoveJobArgs {
     #[arg(long)]
     force: bool,
 
-    /// Why, for the audit trail
+    /// The reason to record in the audit trail
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

@@ -1,4 +1,4 @@
-//! What the records of a job say about its output.
+//! The events of a job that matter for its output.
 
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ pub(super) struct Page<'a> {
     out: &'a mut Output,
     /// The file whose last line was shown without its end.
     unended: Option<LogFile>,
-    /// What the agent has told whose transcript is shown; `None` if transcripts are shown as they are.
+    /// The transcript of the agent that is shown; `None` if transcripts are shown raw.
     transcript: Option<Transcript>,
 }
 

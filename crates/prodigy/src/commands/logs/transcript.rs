@@ -8,7 +8,7 @@ use crate::{output::Style, report::shortened};
 
 /// The widest that text is set: longer lines are hard to read.
 const WIDEST: usize = 100;
-/// How many lines of a tool's error are shown.
+/// The number of lines shown of a tool's error.
 const ERROR_LINES: usize = 3;
 /// From which part on it is worth a line that a limit is used up so far.
 const WORTH_A_LINE: f64 = 0.75;
@@ -20,7 +20,7 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
-/// What an agent has told so far, and how it is shown.
+/// The stream state of an agent, and its presentation.
 pub(super) struct Transcript {
     heard: Heard,
     dialect: StreamDialect,
@@ -28,17 +28,17 @@ pub(super) struct Transcript {
     width: Option<usize>,
     /// The directory that the agent works in, with a slash.
     cwd: Option<String>,
-    /// Whether anything was shown.
+    /// True if anything was shown.
     has_begun: bool,
-    /// What the agent said last.
+    /// The last message of the agent.
     spoken: String,
-    /// How far limits are used up that were shown, in percent.
+    /// The usage of limits that was shown last, in percent.
     shares: Vec<(String, u32)>,
-    /// How many tools were shown that it may not use.
+    /// The number of denied tools that were shown.
     denied: usize,
     /// A line that looks like the beginning of an event: it may be where a transcript was cut.
     held: Option<String>,
-    /// Whether the rest was not kept.
+    /// True if the rest was not kept.
     is_cut: bool,
     shown: Vec<Shown>,
 }

@@ -1,4 +1,4 @@
-//! What has been shown of a job's output, and what is shown next.
+//! The view of a job's output: what was shown, and what is shown next.
 
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ struct Ended {
     log: LogRange,
 }
 
-/// What a step is called, and which it is in the order of their beginnings.
+/// The name of a step, and its number in the order of start.
 #[derive(Clone, Debug, Default)]
 struct Name {
     text: String,
@@ -56,7 +56,7 @@ impl Ended {
     }
 }
 
-/// What of the things asked for was found.
+/// The requested things that were found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     /// The item.
@@ -69,7 +69,7 @@ pub(super) struct Found {
     pub(super) other: Option<ItemId>,
 }
 
-/// What has been shown of the output of a job's own steps, or of one of its items.
+/// The view of the output of a job's own steps, or of one of its items.
 pub(super) struct LogView<'a> {
     layout: &'a Layout,
     job: &'a JobId,
@@ -78,9 +78,9 @@ pub(super) struct LogView<'a> {
     files: &'a [LogFile],
     /// The attempt of the item that is shown; the job's own steps have one only.
     attempt: u32,
-    /// What the steps are called that may still print something.
+    /// The names of the steps that may still print something.
     names: HashMap<String, Name>,
-    /// How many steps have begun.
+    /// The number of steps that have started.
     begun: u64,
     /// The steps that have not ended, the innermost last.
     open: Vec<String>,
@@ -90,11 +90,11 @@ pub(super) struct LogView<'a> {
     shown: HashMap<String, LogRange>,
     /// The step under whose header live output stands.
     announced: Option<String>,
-    /// How far each file is taken by steps that ended.
+    /// The offset in each file up to which the output belongs to finished steps.
     passed: HashMap<(u32, LogFile), u64>,
     /// The part of each file of the first slot that was shown as it was written.
     live: HashMap<LogFile, Range<u64>>,
-    /// Whether the item has come to its end.
+    /// True if the item has finished.
     is_over: bool,
     pub(super) found: Found,
     page: Page<'a>,
@@ -152,7 +152,7 @@ impl<'a> LogView<'a> {
         })
     }
 
-    /// Takes in a record and shows the output it speaks of.
+    /// Applies a record and shows the output that it refers to.
     pub(super) fn take(&mut self, record: &Record) -> Result<(), CliError> {
         if record.item_id.as_ref() != self.item {
             if self.found.other.is_none() {

@@ -1,4 +1,4 @@
-//! What a step would do, with what is known filled in.
+//! The action of a step, with the known values filled in.
 
 use prodigy_core::{
     vars::Vars,
@@ -9,7 +9,7 @@ use crate::{output::one_line, report::count};
 
 /// Returns what kind of action a step has, and its text.
 ///
-/// What is known of a prompt or a path is filled in. A command is as written, because its
+/// Known values are filled in in a prompt or a path. A command is shown as written, because its
 /// values travel in the environment; only where it is shown for one item are they filled
 /// in, to be read by people.
 pub(super) fn parts<'a>(step: &'a Step, vars: &Vars) -> (&'a str, String) {

@@ -1,4 +1,4 @@
-//! What a workflow may cost and how long it may take, by what it took before.
+//! The estimated cost and duration of a workflow, based on earlier jobs.
 
 use std::{path::Path, time::Duration};
 
@@ -27,17 +27,17 @@ const MOST_ITEMS: usize = 5_000;
 /// The most records of one job that are read.
 const MOST_RECORDS: usize = 500_000;
 
-/// What is to be estimated.
+/// The amount of work to estimate.
 pub(super) struct Extent {
-    /// How many items there are, if there are items; `None` if nobody knows yet.
+    /// The number of items; `None` if there are none, or the number is not known yet.
     pub(super) items: Option<u32>,
-    /// How many of them at once.
+    /// The number of items in flight.
     pub(super) at_once: u32,
-    /// How often the steps are run.
+    /// The number of rounds of the steps.
     pub(super) rounds: u32,
 }
 
-/// What a workflow may take.
+/// The estimate of a workflow's cost and duration.
 #[derive(Debug)]
 pub(super) enum Estimate {
     /// No step asks an agent.
@@ -48,14 +48,14 @@ pub(super) enum Estimate {
     Known(Known),
 }
 
-/// What a workflow took before.
+/// The cost and duration of earlier jobs of a workflow.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// How many jobs there were.
+    /// The number of these jobs.
     jobs: u32,
-    /// What their items took.
+    /// The efforts of their items.
     items: Vec<Effort>,
-    /// What their own steps took.
+    /// The efforts of their own steps.
     own: Vec<Effort>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn estimate(layout: Option<&Layout>, request: &Request) -> Estimate {
 }
 
 impl Known {
-    /// Takes in what a job took, if it is one of the workflow.
+    /// Adds the efforts of a job, if it ran the same workflow.
     fn read(&mut self, layout: &Layout, job: &JobId, request: &Request) {
         let Ok(reader) = Reader::open(layout, job) else { return };
         let (mut efforts, mut rounds) = (Efforts::default(), 1);

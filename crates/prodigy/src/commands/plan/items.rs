@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{error::CliError, exit::Exit, output::Output};
 
-/// How many items are shown.
+/// The number of items shown.
 const SHOWN: usize = 5;
 
-/// What is known of the items.
+/// The items of a workflow, as far as they are known.
 pub(super) enum Chosen {
     /// These would be worked on.
     Known(Vec<Item>),

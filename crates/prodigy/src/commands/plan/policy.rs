@@ -1,4 +1,4 @@
-//! What becomes of items that fail, in words.
+//! The treatment of failed items, in words.
 
 use prodigy_core::{
     duration,
@@ -8,7 +8,7 @@ use prodigy_core::{
 
 use crate::report::count;
 
-/// How many waits are listed.
+/// The most retry delays listed.
 const LISTED: u32 = 5;
 
 /// Returns what becomes of items that fail: one sentence for each rule, in the order of

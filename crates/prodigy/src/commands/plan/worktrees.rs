@@ -9,9 +9,9 @@ use crate::report::count;
 /// Where items would be worked on.
 pub(super) struct Places<'a> {
     map: &'a Map,
-    /// How many items at once.
+    /// The number of items in flight.
     pub(super) at_once: u32,
-    /// How many worktrees, if that is known.
+    /// The number of worktrees, if it is known.
     slots: Option<u32>,
 }
 

@@ -15,8 +15,7 @@ pub(crate) struct ExplainArgs {
     /// The item, by id or by key
     item: String,
 
-    /// How much somebody wants the replay: whether nobody asks, as with `resume`, somebody does,
-    /// or somebody takes it on themselves, as with `--force`
+    /// Evaluate as `resume` (unasked), `dlq retry` (asked) or `dlq retry --force` (forced) would
     #[arg(long, value_enum, value_name = "HOW", default_value = "asked")]
     asked: AskedArg,
 
@@ -25,7 +24,7 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-/// How much somebody wants a replay.
+/// The kind of request for a replay.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum AskedArg {
     /// Nobody asks

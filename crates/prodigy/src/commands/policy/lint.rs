@@ -34,7 +34,7 @@ pub(crate) struct LintArgs {
     /// The policy file [default: .prodigy/replay-policy.yml in the root of the repository]
     file: Option<PathBuf>,
 
-    /// How to show mistakes
+    /// Show mistakes in this format
     #[arg(long, value_enum, default_value_t = ComplaintFormat::Human)]
     format: ComplaintFormat,
 }

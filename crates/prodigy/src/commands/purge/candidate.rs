@@ -28,7 +28,7 @@ pub(super) struct Candidate<'a> {
     seq: u64,
 }
 
-/// How much there is on disk.
+/// The size of files on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) files: u64,
@@ -87,7 +87,7 @@ impl<'a> Candidate<'a> {
         Ok(lock)
     }
 
-    /// Takes in the records that deleted entries.
+    /// Moves on to the last record, past those that deleted entries.
     pub(super) fn follow(&mut self, layout: &Layout) -> Result<(), store::Error> {
         self.seq = store::last_seq(layout, self.job)?;
         Ok(())

@@ -16,7 +16,7 @@ use crate::{
     report::rehearsal::Account,
 };
 
-/// What is said at the end. A command can leave the copy, by an absolute path for example.
+/// The closing message. A command can leave the copy, by an absolute path for example.
 const LAST: &str = "this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done";
 
 /// Rehearse a workflow and its policies, without an agent and without a cost
@@ -28,7 +28,7 @@ const LAST: &str = "this was a rehearsal: prodigy changed nothing of yours; what
 /// are, and a push to a remote goes nowhere. Steps with `effects: external` are not run; the
 /// summary says which would have been.
 ///
-/// What commands do besides is done: they can reach the network and, by absolute paths, your files.
+/// Commands can still have outside effects: on the network and, by absolute paths, on your files.
 ///
 /// The exit code is that of the run. `prodigy schema faults` prints the schema of the file of
 /// faults.
@@ -40,7 +40,7 @@ pub(crate) struct SimulateArgs {
     /// The workflow file
     workflow: PathBuf,
 
-    /// What agents do and what goes wrong [default: all goes well]
+    /// Simulate the agent behaviour and the faults in this file [default: all goes well]
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
 

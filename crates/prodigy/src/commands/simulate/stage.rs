@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::{Request, context};
 use crate::{error::CliError, exit::Exit};
 
-/// What the job is called, if nobody says otherwise.
+/// The default name of the job.
 const JOB: &str = "rehearsal";
 
 /// Where a rehearsal takes place. It is removed with this.

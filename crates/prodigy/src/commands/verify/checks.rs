@@ -1,4 +1,4 @@
-//! What has to be so for a job to be whole.
+//! The checks of a job's integrity.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ pub(super) const JOURNAL: &str = "journal";
 /// The check that the journal has its end.
 pub(super) const END: &str = "end";
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
-    /// What was checked.
+    /// The name of the check.
     pub(super) check: &'static str,
-    /// Whether it is as it should be.
+    /// True if the check passed.
     pub(super) ok: bool,
-    /// What it is.
+    /// The details.
     pub(super) detail: String,
 }
 
@@ -40,13 +40,13 @@ impl Finding {
     }
 }
 
-/// What the records of a job say.
+/// The state of a job, as its records give it.
 struct History<'a> {
-    /// What they add up to.
+    /// The folded state of the job.
     job: Job,
     /// The first record that does not fit, or that every one does.
     fits: Result<String, String>,
-    /// Whether all of them could be read and fit.
+    /// True if all records could be read and fit.
     is_whole: bool,
     /// The comparison of the checkpoint with the records up to it, if they go that far; an error
     /// says where they differ.

@@ -1,4 +1,4 @@
-//! Whether the items of a job are all accounted for.
+//! The check that all items of a job are accounted for.
 
 use std::{collections::HashMap, path::Path};
 
@@ -18,7 +18,7 @@ use crate::error::explained;
 /// After how many records every single item is counted anew.
 const RECOUNT: u64 = 4096;
 
-/// How many names are listed at most.
+/// The most names listed.
 const NAMED: usize = 3;
 
 /// Checks the items of a job while its records are read.
@@ -32,7 +32,7 @@ pub(super) struct ItemChecks {
     merged: Vec<String>,
     /// The job's branch.
     branch: Option<String>,
-    /// Whether the job's branch was merged before dead letters of it were replayed.
+    /// True if the job's branch was merged before its dead letters were replayed.
     was_merged: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the output of every finished step is where its record says.
+//! The check that the output of every finished step is where its record says.
 
 use std::{collections::HashMap, fs};
 

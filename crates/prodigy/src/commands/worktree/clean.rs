@@ -48,7 +48,7 @@ pub(crate) struct CleanArgs {
     yes: bool,
 }
 
-/// What is to become of a worktree.
+/// The decision over a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Nothing is lost.
@@ -135,7 +135,7 @@ fn verdict(left: &JobLeftover) -> Verdict {
     }
 }
 
-/// Why a worktree was not removed.
+/// The reason that a worktree was not removed.
 enum Removal {
     Running,
     Failed(Box<CliError>),

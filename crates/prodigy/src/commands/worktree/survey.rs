@@ -1,4 +1,4 @@
-//! What jobs left behind: directories below the home, and branches in the repository.
+//! The artifacts of jobs: directories below the home, and branches in the repository.
 
 use std::{
     ffi::OsStr,
@@ -24,7 +24,7 @@ use crate::{
     exit::Exit,
 };
 
-/// What a job left.
+/// The kind of an artifact of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Trash,
     /// A directory that git does not know.
     Other,
-    /// What failed items left, or what was set aside, under references.
+    /// The work of failed items, or work that was set aside, under references.
     Records,
     /// The last state of a worktree that is gone, under a reference.
     Snapshot,
@@ -47,19 +47,19 @@ pub(crate) enum Kind {
 pub(crate) struct JobLeftover {
     /// The job.
     pub(crate) job: JobId,
-    /// How the job is; `None` if its journal is gone.
+    /// The status of the job; `None` if its journal is gone.
     pub(crate) status: Option<JobStatus>,
     /// The branch.
     pub(crate) branch: Option<String>,
-    /// How many commits are on no other branch.
+    /// The number of commits that are on no other branch.
     pub(crate) unmerged_commits: usize,
-    /// How many files are not committed; `None` if that was not looked at.
+    /// The number of uncommitted files; `None` if it was not checked.
     pub(crate) uncommitted_files: Option<usize>,
-    /// What it takes on disk.
+    /// The size on disk.
     pub(crate) bytes: u64,
     /// The directory; `None` if only the branch is left.
     pub(crate) path: Option<PathBuf>,
-    /// What it is.
+    /// The kind of the artifact.
     pub(crate) kind: Kind,
     /// The references.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -246,7 +246,7 @@ fn job_directories(layout: &Layout) -> Result<Vec<JobId>, CliError> {
 
 /// Returns the directories in a directory that need not exist, sorted.
 ///
-/// What is hidden is left out, unless a process that was killed left it: worktrees that were being
+/// Hidden directories are omitted, unless a killed process left them: worktrees that were being
 /// removed, and git directories of worktrees that are gone.
 fn directories(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     if !path.is_dir() {

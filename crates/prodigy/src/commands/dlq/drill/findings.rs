@@ -1,10 +1,10 @@
-//! What a rehearsal found, each beside what it had to find.
+//! The findings of a rehearsal, each with its expectation.
 
 use std::fmt::Display;
 
 use serde_json::{Value, json};
 
-/// What was found.
+/// The findings of a rehearsal.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     findings: Vec<Look>,
@@ -24,7 +24,7 @@ impl Look {
 }
 
 impl Findings {
-    /// Takes in something that was looked at.
+    /// Adds a finding with its expected and actual value.
     pub(super) fn see(&mut self, what: &str, expected: impl Display, actual: impl Display) {
         let (expected, actual) = (expected.to_string(), actual.to_string());
         self.findings.push(Look { what: what.to_owned(), expected, actual });

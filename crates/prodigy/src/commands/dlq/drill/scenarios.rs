@@ -13,7 +13,7 @@ use crate::{error::CliError, exit::Exit};
 pub(super) struct Scenario {
     /// Its name.
     pub(super) name: &'static str,
-    /// What is rehearsed, for people.
+    /// The description, for people.
     pub(super) about: &'static str,
     /// Plays it.
     pub(super) play: fn(&mut Stage, &mut Findings) -> Result<(), CliError>,

@@ -37,7 +37,7 @@ pub(super) struct Started {
     printed: PathBuf,
 }
 
-/// How a command ended.
+/// The exit code and the output of a command.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// Its exit code; a signal is 128 plus its number.

@@ -3,7 +3,7 @@
 /// The one item that is worked on.
 pub(super) const ITEM: &str = "pr-1";
 
-/// What the step that changes something outside does besides.
+/// The faults around the step with the side effect.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Trouble {
     /// Shell commands of the step before, which changes nothing outside.

@@ -1,4 +1,4 @@
-//! What people and programs see of the status.
+//! The status in words and in JSON.
 
 use prodigy_core::{
     audit::Verified,
